@@ -109,13 +109,13 @@ def forecast_and_run(command: str, argv: Sequence[str]) -> dict[str, float]:
     threads = 2 if command == "svm_grid" else 1
     stretches = list[float]()
 
-    def stretch(measured: probes.Measured) -> float:
+    def stretch(measured: probes.Measurement) -> float:
         stretches.append(measured.wall / measured.seconds[-1])
         return 1.0
 
     of_steps = partial(probes.measure_steps, now=time.process_time)
     with (
-        patch.object(probes.Measured, "stretch", property(stretch)),
+        patch.object(probes.Measurement, "stretch", property(stretch)),
         patch("pipelines.search.forecast.measure_steps", of_steps),
     ):
         began, clock = time.process_time(), time.perf_counter()
@@ -144,7 +144,7 @@ def make_plan(command: str, argv: Sequence[str]) -> Any:
 
     job = import_module(f"pipelines.{command}").JOB()
     argv = job.argv(argv)
-    options, _ = parse_options(job.kind_of_options, command, job.description, argv, ())
+    options, _ = parse_options(job.options_class, command, job.description, argv, ())
     return job.plan(options, job.load(options, "local"), {})
 
 
@@ -157,11 +157,11 @@ def plan_of(command: str, argv: Sequence[str]) -> tuple[Any, list[Any], Callable
     tasks = [task for task in plan.tasks_for("local", 1) if isinstance(task, Task)]
     if command != "nn_bagging":
         return plan.make_problem("cpu", 2 if command == "svm_grid" else 1), tasks, run_task
-    from pipelines.bagging.work import run_task as run_training
+    from pipelines.bagging.work import run_member_task as run_training
 
     trainings = plan.trainings_on("cpu")
     problem = trainings.problem(FoldedData.of(plan.data), plan.scoring)
-    return problem, tasks, partial(run_training, kind=trainings.kind)
+    return problem, tasks, partial(run_training, shared_fit=trainings.shared_fit)
 
 
 def page(record: dict[str, Any]) -> str:

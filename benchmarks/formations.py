@@ -232,20 +232,20 @@ def time_grid(options: argparse.Namespace) -> Workload:
     from benchmarks.forecast import make_plan
     from pipelines.run.tasks import InProcess
     from pipelines.search.command import run_tasks
-    from pipelines.search.tasks import SEARCH, place_of, run_task
+    from pipelines.search.tasks import SEARCH, cell_key_of, run_task
 
     argv = ["--n-c", str(options.n_c), "--n-gamma", str(options.n_gamma), *_of_data(options)]
     plan = make_plan(GRID, [*argv, "--solver", options.solver])
     problem, fits = plan.make_problem("cpu", 1), plan.tasks_for("local", 1)
     deque(run_task(problem, fits[0]), maxlen=0)  # the first imports and compiles
     rows = [row for _, rows in run_tasks(InProcess(1), problem, fits) for row in rows]
-    seconds = {place_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
-    costs = {place: fit.cost / len(fit.places) for fit in fits for place in fit.places}
+    seconds = {cell_key_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
+    costs = {place: fit.cost / len(fit.cell_keys) for fit in fits for place in fit.cell_keys}
     points = [candidate.parameters for candidate in problem.candidates]
     in_order = sorted(range(len(points)), key=lambda i: (points[i]["gamma"], points[i]["C"]))
 
     def unit(task: Any) -> Unit:
-        taken, cost = (sum(of[place] for place in task.places) for of in (seconds, costs))
+        taken, cost = (sum(of[place] for place in task.cell_keys) for of in (seconds, costs))
         return Unit(task.name, taken, cost, parts=(task,))
 
     rounds = [
@@ -258,7 +258,7 @@ def time_grid(options: argparse.Namespace) -> Workload:
 def time_ensemble(options: argparse.Namespace) -> Workload:
     """Time every candidate, with its folds, and every refit of an ensemble of networks."""
     from benchmarks.forecast import make_plan
-    from pipelines.bagging.work import run_task, run_trainings
+    from pipelines.bagging.work import run_member_task, run_trainings
     from pipelines.data.placement import FoldedData
     from pipelines.run.tasks import InProcess, Outcome
 
@@ -267,10 +267,10 @@ def time_ensemble(options: argparse.Namespace) -> Workload:
     trainings = plan.trainings_on("cpu")
     problem = trainings.problem(FoldedData.of(plan.data), plan.scoring)
     members: dict[str, list[Unit]] = {stage: [] for stage in trainings.stages}
-    run = partial(run_task, kind=trainings.kind)
+    run = partial(run_member_task, shared_fit=trainings.shared_fit)
     deque(run(problem, plan.tasks_for("local", 1)[0]), maxlen=0)  # the first loads torch
     feed = trainings.feed(problem)
-    for event, _ in run_trainings(trainings.kind, InProcess(1), problem, feed):
+    for event, _ in run_trainings(trainings.shared_fit, InProcess(1), problem, feed):
         if isinstance(event, Outcome):
             task = event.task
             refits = getattr(task, "stages", ())
@@ -368,7 +368,7 @@ def measure(client: Client, job: Workload, options: argparse.Namespace) -> dict[
     """Both ways of a job on the workers of a client, measured and by the schedule."""
     from distributed.comm import get_address_host
 
-    from pipelines.run.outcomes import measured
+    from pipelines.run.outcomes import run_measured
     from pipelines.run.tasks import OnCluster
 
     addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
@@ -383,7 +383,7 @@ def measure(client: Client, job: Workload, options: argparse.Namespace) -> dict[
         shared = replace(job.problem.data, place=None), None
     # Data that travel, and what a worker imports before its first task, are no scheduling.
     deque(runner.outcomes(carry_out, shared, [Unit("first", 0.0)]), maxlen=0)
-    first = measured, carry_out, runner.scattered, Unit("first of a worker", 0.0)
+    first = run_measured, carry_out, runner.scattered, Unit("first of a worker", 0.0)
     client.gather([client.submit(*first, workers=[address], **ONCE) for address in addresses])
     by_queue = run_queue(runner, shared, queue)
     by_cut = run_static(client, runner.scattered, rounds, nodes)

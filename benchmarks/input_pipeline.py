@@ -98,7 +98,7 @@ def in_turn(images: Path, folder: Path, options: argparse.Namespace) -> dict[str
 
     from pipelines.data.batches import Batches
     from pipelines.data.load import load_dataset
-    from pipelines.data.stream.feed import Feed, StreamedBatches
+    from pipelines.data.stream.feed import RowFeed, StreamedBatches
 
     torch.set_num_threads(1)
     n_batch, n_workers = options.batch_size, options.loader_workers
@@ -108,7 +108,7 @@ def in_turn(images: Path, folder: Path, options: argparse.Namespace) -> dict[str
     rates = {"peer": rate(len(y) for _, y in peer)}
     X = load_dataset(str(images), test_size=0.01, input="stream").X_train
     rows, cache = {"X": X, "y": np.arange(len(X))}, folder / "cache"
-    feed = Feed([X], n_workers=n_workers, directory=str(cache))
+    feed = RowFeed([X], n_workers=n_workers, directory=str(cache))
     streamed = StreamedBatches(rows, feed, batch_size=n_batch)
     rates["first"], rates["second"] = (rate(_lengths(streamed)) for _ in range(2))
     if X.store.nbytes < psutil.virtual_memory().available // 4:

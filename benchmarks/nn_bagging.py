@@ -42,7 +42,7 @@ def _run(options: argparse.Namespace) -> None:
     from benchmarks.timing import in_turn
     from cluster_setup import open_cluster
     from cluster_setup.on_this_machine.devices import available_cores
-    from pipelines.nn.settings import Training
+    from pipelines.nn.settings import TrainingSettings
     from pipelines.run.tasks import InProcess, OnCluster
 
     on_gpu, cores = options.device == "gpu", available_cores()
@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> None:
         n_folds=options.folds,
         seed=options.seed,
         data_dir=options.data_dir,
-        training=Training(
+        training=TrainingSettings(
             batch_size=options.batch_size,
             max_epochs=options.max_epochs,
             device=options.device,

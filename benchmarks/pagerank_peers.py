@@ -20,7 +20,7 @@ from numba import njit
 
 from benchmarks.pagerank_study import ScipyArrays, rank_by_matrices
 from pipelines.graph.graph import Graph
-from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, Stop
+from pipelines.graph.iteration import Array, IterationResult, RandomSurfer, StoppingRule
 from pipelines.graph.pull import pull_ranks
 
 ARRAY_BYTES = 1 << 28  # larger than any cache
@@ -62,7 +62,7 @@ def make_lines(graph: Graph, tol: float, n_threads: int) -> Lines:
     """
     target = np.repeat(np.arange(graph.n_nodes, dtype=np.int32), np.diff(graph.rows.first))
     source = graph.rows.source
-    surfer, stop, scipy = RandomSurfer(graph.n_nodes), Stop(tol), ScipyArrays("cpu")
+    surfer, stop, scipy = RandomSurfer(graph.n_nodes), StoppingRule(tol), ScipyArrays("cpu")
     lines: dict[str, Line] = {
         "pull": lambda: _ran(pull_ranks(graph, surfer, stop, n_threads)),
         "scipy": lambda: _ran(rank_by_matrices(scipy, "sparse", "broadcast", graph, stop)),

@@ -20,14 +20,14 @@ from benchmarks.command import add_count, add_results, exit_status
 from benchmarks.keep import keep, markdown_table, stamped
 from pipelines.graph import cugraph
 from pipelines.graph.graph import Graph, graph_of
-from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
+from pipelines.graph.iteration import IterationResult, RandomSurfer, StoppingRule, rounding_error
 from pipelines.graph.pull import reciprocal_of
 from pipelines.graph.random_graphs import RandomGraph
-from pipelines.graph.ranks import Problem
+from pipelines.graph.ranks import GraphProblem
 from pipelines.run.options import OneLineParser
 
 COMMAND = "benchmarks.pagerank_study"
-Variant = Callable[[Graph, Stop], IterationResult]
+Variant = Callable[[Graph, StoppingRule], IterationResult]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -112,7 +112,7 @@ class TorchArrays:
 
 
 def rank_by_matrices(
-    arrays: ScipyArrays | TorchArrays, layout: str, scaling: str, graph: Graph, stop: Stop
+    arrays: ScipyArrays | TorchArrays, layout: str, scaling: str, graph: Graph, stop: StoppingRule
 ) -> IterationResult:
     """PageRank by products of a matrix and a vector, in float64, from ranks that are all alike.
 
@@ -177,7 +177,7 @@ def variants(device: str) -> tuple[dict[str, Variant], dict[str, str]]:
     able: dict[str, Variant] = {}
     missing: dict[str, str] = {}
     if device == "cpu" or cugraph.can_rank("uniform", personal=False):
-        able["pull" if device == "cpu" else "cugraph"] = lambda graph, stop: Problem(
+        able["pull" if device == "cpu" else "cugraph"] = lambda graph, stop: GraphProblem(
             graph, RandomSurfer(graph.n_nodes), ["rank"], stop, device
         ).solve()
     else:
@@ -199,7 +199,7 @@ def measure(n_nodes: int, degree: float, n_iterations: int, device: str) -> dict
     import numpy as np
 
     able, left_out = variants(device)
-    stop, lines = Stop(None, n_iterations), list[dict[str, Any]]()
+    stop, lines = StoppingRule(None, n_iterations), list[dict[str, Any]]()
     for nodes in (100, n_nodes):
         graph = graph_of(RandomGraph("erdos", nodes, min(degree, nodes / 2)))
         lines.clear()

@@ -128,7 +128,7 @@ def compare(data: str, name: str, options: argparse.Namespace) -> Line:
     error = whole["std_test_score"][best] / np.sqrt(n_folds - 1)
     difference = means[best] - means[winner]
     gap = float(difference / error) if difference else 0.0
-    n_raced = searches[1].fits.asked
+    n_raced = searches[1].fits.n_requested
     n, (whole_seconds, race_seconds) = len(means), seconds
     fits = (n, n * n_folds, n_raced, float(np.mean(means >= means[best] - error)))
     return Line(data, name, *fits, whole_seconds, race_seconds, best == winner, gap)

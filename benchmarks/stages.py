@@ -100,7 +100,7 @@ def _trained(options: argparse.Namespace, training: Any, n_ranks: int) -> dict[s
 def _problem(options: argparse.Namespace) -> Any:
     import numpy as np
 
-    from pipelines.parallel.problem import CLASSES, Network, Problem
+    from pipelines.parallel.problem import CLASSES, NetworkDescription, TrainingProblem
 
     rng = np.random.default_rng(0)
     train, validation, test = (
@@ -110,8 +110,10 @@ def _problem(options: argparse.Namespace) -> Any:
         }
         for n_rows in (options.rows, options.batch_size, options.batch_size)
     )
-    network = Network("mlp", N_INPUTS, N_CLASSES, None, (options.units,) * (N_LAYERS - 1))
-    return Problem("random rows", CLASSES, network, train, validation, test)
+    network = NetworkDescription(
+        "mlp", N_INPUTS, N_CLASSES, None, (options.units,) * (N_LAYERS - 1)
+    )
+    return TrainingProblem("random rows", CLASSES, network, train, validation, test)
 
 
 def _weights(problem: Any) -> Any:
@@ -126,11 +128,11 @@ def _begin() -> int:
     import torch
 
     from pipelines.parallel.options import Formation, TrainingOptions
-    from pipelines.parallel.problem import Network
+    from pipelines.parallel.problem import NetworkDescription
     from pipelines.parallel.stages import staged
 
     options = TrainingOptions(network="mlp", stages=2)
-    network = staged(Network("mlp", 8, 2), options, Formation.of(options, 2), 0).stage(0)
+    network = staged(NetworkDescription("mlp", 8, 2), options, Formation.of(options, 2), 0).stage(0)
     network(torch.ones(8, 8)).sum().backward()
     return int(psutil.Process().memory_info().rss)
 

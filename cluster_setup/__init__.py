@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from cluster_setup.errors import ClusterError
 from cluster_setup.kinds import load_kind, other_kinds
 from cluster_setup.options import KINDS, ClusterOptions
-from cluster_setup.settings import BY_BUS, ORDER, settings_of
+from cluster_setup.settings import BY_BUS, ORDER, dask_settings
 from cluster_setup.shutdown import forget_schedulers
 
 if TYPE_CHECKING:
@@ -42,15 +42,19 @@ ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 
 
 def _resolve(
-    kind: ClusterOptions | str, workers: int | None, more: dict[str, Any]
+    kind: ClusterOptions | str, workers: int | None, further_options: dict[str, Any]
 ) -> tuple[ClusterOptions, ModuleType]:
     """Return the options, checked against their kind, and the module of the kind."""
-    options = kind if isinstance(kind, ClusterOptions) else ClusterOptions(kind, workers, **more)
+    options = (
+        kind
+        if isinstance(kind, ClusterOptions)
+        else ClusterOptions(kind, workers, **further_options)
+    )
     options = replace(options, kind=resolve_kind(options.kind, options.profile))
     module = load_kind(options.kind)
-    takes = KINDS.get(options.kind, getattr(module, "OPTIONS", ()))
+    kind_options = KINDS.get(options.kind, getattr(module, "OPTIONS", ()))
     for option in ("profile", "adaptive", "rmm_pool"):
-        if getattr(options, option) is not None and option not in takes:
+        if getattr(options, option) is not None and option not in kind_options:
             kinds = ", ".join(
                 kind for kind, options_of_kind in KINDS.items() if option in options_of_kind
             )
@@ -97,11 +101,13 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
                 "for instance tls://127.0.0.1:8786"
             )
         return kind
-    if kind in KINDS or kind in (others := other_kinds()):
+    if kind in KINDS or kind in (other_names := other_kinds()):
         return kind
-    names = ["auto", *KINDS, *others]
-    close = get_close_matches(kind, names, n=1)
-    way_out = f"did you mean {close[0]}?" if close else "for instance tcp://127.0.0.1:8786"
+    names = ["auto", *KINDS, *other_names]
+    close_names = get_close_matches(kind, names, n=1)
+    way_out = (
+        f"did you mean {close_names[0]}?" if close_names else "for instance tcp://127.0.0.1:8786"
+    )
     raise ClusterError(
         f"--cluster must be one of {', '.join(names)} or a scheduler's address, "
         f"got {kind!r}; {way_out}"
@@ -110,7 +116,7 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
 
 @contextmanager
 def open_cluster(
-    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
+    kind: ClusterOptions | str = "auto", workers: int | None = None, **further_options: Any
 ) -> Iterator[Client]:
     """Open a cluster and yield a client of it; close what was opened at the end.
 
@@ -135,7 +141,7 @@ def open_cluster(
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
 
-    options, module = _resolve(kind, workers, more)
+    options, module = _resolve(kind, workers, further_options)
     if getattr(current_process(), "_inheriting", False):
         raise ClusterError(
             "the script opens a cluster while it is being imported by a worker; put what "
@@ -151,7 +157,7 @@ def open_cluster(
     warnings.filterwarnings("ignore", "Creating scratch directories")
     with ExitStack() as ending:
         ending.callback(forget_schedulers)
-        ending.enter_context(dask.config.set(settings_of(options.dashboard)))
+        ending.enter_context(dask.config.set(dask_settings(options.dashboard)))
         client = ending.enter_context(module.open_client(options))
         if "ipykernel" in sys.modules:
             # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
@@ -164,8 +170,8 @@ def open_cluster(
 
 def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
     """Return False for what Dask's client logs where Ctrl-C ends its wait for a result."""
-    kind = record.exc_info[0] if record.exc_info else None
-    return kind is None or kind.__name__ != "AllExit"
+    exception_type = record.exc_info[0] if record.exc_info else None
+    return exception_type is None or exception_type.__name__ != "AllExit"
 
 
 def _is_no_lost_scheduler(record: logging.LogRecord) -> bool:
@@ -193,7 +199,7 @@ def join(options: ClusterOptions) -> None:
 
 
 def render(
-    kind: ClusterOptions | str = "auto", workers: int | None = None, **more: Any
+    kind: ClusterOptions | str = "auto", workers: int | None = None, **further_options: Any
 ) -> str | None:
     """Return the job script of one worker, as text; None for a kind that submits no jobs.
 
@@ -204,5 +210,5 @@ def render(
     ClusterError
         The kind or its profile is not as it must be.
     """
-    options, module = _resolve(kind, workers, more)
+    options, module = _resolve(kind, workers, further_options)
     return module.job_script(options) if hasattr(module, "job_script") else None

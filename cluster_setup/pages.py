@@ -29,15 +29,15 @@ def dask_setup(scheduler: Any) -> None:
         server.stop()
         return
     application = scheduler.http_application
-    names, find = host_names(server.address), application.find_handler
+    names, find_original = host_names(server.address), application.find_handler
 
-    def find_handler(request: Any, **how: Any) -> Any:
+    def find_handler(request: Any, **keywords: Any) -> Any:
         # Not for a page of another site, which its Origin tells, or a name that it made ours.
         origin = request.headers.get("Origin")
         if _name(request.host) in names and (
             origin is None or _name(origin.partition("://")[2]) in names
         ):
-            return find(request, **how)
+            return find_original(request, **keywords)
         return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
 
     application.find_handler = find_handler
@@ -48,8 +48,8 @@ def host_names(address: str) -> set[str]:
 
     They include those that Dask's configuration allows (``allow_websocket_origin``).
     """
-    asked = dask.config.get("distributed.scheduler.dashboard.bokeh-application")
-    names = {_name(entry) for entry in asked["allow_websocket_origin"] if entry != "*"}
+    bokeh_options = dask.config.get("distributed.scheduler.dashboard.bokeh-application")
+    names = {_name(entry) for entry in bokeh_options["allow_websocket_origin"] if entry != "*"}
     if not ipaddress.ip_address(address).is_loopback:
         names |= {socket.gethostname(), socket.getfqdn(), address}
         cards = psutil.net_if_addrs().values()

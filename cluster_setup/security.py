@@ -90,8 +90,11 @@ def write_keys(folder: Path) -> Security:
     """Make a certificate for this run, in a private folder for workers on other machines."""
     from distributed import Security
 
-    made, keys = Security.temporary(), named_keys(folder)
-    texts = {keys.tls_ca_file: made.tls_ca_file, keys.tls_worker_key: made.tls_scheduler_key}
+    credentials, keys = Security.temporary(), named_keys(folder)
+    texts = {
+        keys.tls_ca_file: credentials.tls_ca_file,
+        keys.tls_worker_key: credentials.tls_scheduler_key,
+    }
     for path, text in texts.items():
         Path(path).touch(mode=0o600)
         Path(path).write_text(text)

@@ -53,7 +53,7 @@ ROUTES = [
 ]
 
 
-def settings_of(dashboard: str | None) -> dict[str, Any]:
+def dask_settings(dashboard: str | None) -> dict[str, Any]:
     """Return Dask's configuration where a scheduler of ours starts, with or without its pages."""
     import dask
 
@@ -65,21 +65,21 @@ def settings_of(dashboard: str | None) -> dict[str, Any]:
     }
 
 
-def scheduler_dashboard(asked: str | None) -> dict[str, Any]:
+def scheduler_dashboard(dashboard: str | None) -> dict[str, Any]:
     """Return where a scheduler's dashboard listens, as options of ``Scheduler``.
 
     By default loopback on Dask's usual port, which PLEASINGLY_DASHBOARD may change, or on any free
     one when that is taken.
     """
-    if asked == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
+    if dashboard == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
         return {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
-    if asked is None:
+    if dashboard is None:
         port = os.environ.get("PLEASINGLY_DASHBOARD", "")
-        usual = int(port) if port.isdecimal() else USUAL_PORT
+        usual_port = int(port) if port.isdecimal() else USUAL_PORT
         with socket.socket() as probe:
-            taken = probe.connect_ex((LOOPBACK, usual)) == 0
-        asked = "0" if taken else str(usual)
-    return {"dashboard_address": asked if ":" in asked else f"{LOOPBACK}:{asked}"}
+            is_taken = probe.connect_ex((LOOPBACK, usual_port)) == 0
+        dashboard = "0" if is_taken else str(usual_port)
+    return {"dashboard_address": dashboard if ":" in dashboard else f"{LOOPBACK}:{dashboard}"}
 
 
 def open_protocol() -> str:

@@ -15,20 +15,20 @@ from typing import Any
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_CLOSE = 60
-_left: list[threading.Thread] = []  # of workers in this process, which were not waited for
+_threads: list[threading.Thread] = []  # of workers in this process, which were not waited for
 
 
 def leave_threads(threads: Iterable[threading.Thread]) -> None:
     """Note threads of this process that are not waited for."""
-    _left.extend(threads)
+    _threads.extend(threads)
 
 
 def threads_left() -> bool:
     """Return whether threads that were not waited for still run; they have a second to end."""
-    until = time.monotonic() + 1
-    for thread in _left:
-        thread.join(max(0.0, until - time.monotonic()))
-    return any(thread.is_alive() for thread in _left)
+    deadline = time.monotonic() + 1
+    for thread in _threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return any(thread.is_alive() for thread in _threads)
 
 
 @contextmanager
@@ -41,14 +41,14 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    handled = set(HANDLED) - ({signal.SIGHUP} if ignored else set())
-    previous = {number: signal.signal(number, handler) for number in handled}
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    handled_signals = set(HANDLED) - ({signal.SIGHUP} if is_ignored else set())
+    previous = {number: signal.signal(number, handler) for number in handled_signals}
     try:
         yield
     finally:
-        for number, before in previous.items():
-            signal.signal(number, before)
+        for number, previous_handler in previous.items():
+            signal.signal(number, previous_handler)
 
 
 def close_or_kill(cluster: Any) -> None:

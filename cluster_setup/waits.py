@@ -36,14 +36,14 @@ def run_on_workers(client: Client, function: Callable[..., Any]) -> dict[str, An
     """
     limit = SECONDS_TO_IMPORT
     try:
-        found: dict[str, Any] = client.sync(client._run, function, callback_timeout=limit)
+        results: dict[str, Any] = client.sync(client._run, function, callback_timeout=limit)
     except TimeoutError:
         silent = ", ".join(silent_workers(client)) or "one or more"
         raise ClusterError(
             f"--cluster must have workers that answer, of those at {client.scheduler.address} "
             f"{silent} did not in {limit} s; end those that hang"
         ) from None
-    return found
+    return results
 
 
 def silent_workers(client: Client) -> list[str]:

@@ -38,13 +38,13 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
         The workers cannot import this program, or none answers.
     """
     try:
-        for left in reversed(range(TIMES_TO_ASK)):
+        for n_left in reversed(range(TIMES_TO_ASK)):
             try:
                 waits.wait_for_workers(client, 1, waits.SECONDS_FOR_A_WORKER)
-                if found := waits.run_on_workers(client, _describe):
+                if descriptions := waits.run_on_workers(client, _describe):
                     break
             except OSError:  # a worker died while it was asked; its successor may answer
-                if not left:
+                if not n_left:
                     raise
         else:
             raise TimeoutError("none answered")
@@ -56,7 +56,9 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
             f"those at {client.scheduler.address} cannot ({type(error).__name__}: {error}); "
             "install it in their environment"
         ) from None
-    return [{"address": address, **about} for address, about in sorted(found.items())]
+    return [
+        {"address": address, **description} for address, description in sorted(descriptions.items())
+    ]
 
 
 def _describe(dask_worker: Any) -> dict[str, Any]:
@@ -79,8 +81,8 @@ def memory_of_workers(client: Client, workers: Sequence[Mapping[str, Any]]) -> l
     """List the bytes that each worker may use: of its GPU, else Dask's limit, else its share."""
     import psutil
 
-    known = client.scheduler_info(n_workers=-1)["workers"]
-    limits = {address: about["memory_limit"] for address, about in known.items()}
+    worker_infos = client.scheduler_info(n_workers=-1)["workers"]
+    limits = {address: info["memory_limit"] for address, info in worker_infos.items()}
     n_on_host = Counter(worker["host"] for worker in workers)
     return [
         worker["gpu_memory"]
@@ -97,13 +99,15 @@ def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:
     the number of those that do not count. A GPU's are NVML's, of all programs that use it, where
     this process is one of them.
     """
-    sampled = dask_worker.monitor.range_query(since)
+    history = dask_worker.monitor.range_query(since)
     columns = {"peak_memory": "memory"}
     torch = sys.modules.get("torch")
     if "cupy" in sys.modules or (torch is not None and torch.cuda.is_initialized()):
         columns["peak_gpu_memory"] = "gpu_memory_used"
-    found = {name: list(filter(None, sampled.get(of, ()))) for name, of in columns.items()}
-    return {name: int(max(values)) for name, values in found.items() if values}
+    samples = {
+        name: list(filter(None, history.get(column, ()))) for name, column in columns.items()
+    }
+    return {name: int(max(values)) for name, values in samples.items() if values}
 
 
 def samples_of_memory(dask_worker: Any) -> int:
@@ -185,10 +189,10 @@ class Presence:
     waiting: str = ""
 
     def __str__(self) -> str:
-        of_all = f" of {self.wanted}" if self.workers < self.wanted else ""
+        of_wanted = f" of {self.wanted}" if self.workers < self.wanted else ""
         n = max(self.workers, self.wanted)
         waiting = f", {self.waiting}" if self.waiting else ""
-        return f"{self.workers}{of_all} worker{'s' * (n != 1)}{waiting}"
+        return f"{self.workers}{of_wanted} worker{'s' * (n != 1)}{waiting}"
 
 
 def workers_present(client: Client) -> Presence:

@@ -48,20 +48,22 @@ def read_yaml(path: Path) -> Any:
         except RecursionError:
             raise ValueError("its values lie too deep in one another") from None
         except YAMLError as error:
-            place = getattr(error, "problem_mark", None)
+            mark = getattr(error, "problem_mark", None)
             why = getattr(error, "problem", None) or str(error)
-            line = f"line {place.line + 1}: " if place else ""
+            line = f"line {mark.line + 1}: " if mark else ""
             raise ValueError(line + " ".join(why.partition(" with value")[0].split())) from None
     return content
 
 
-def _check_ends(content: Any, above: tuple[int, ...] = (), done: set[int] | None = None) -> None:
+def _check_ends(
+    content: Any, ancestors: tuple[int, ...] = (), visited: set[int] | None = None
+) -> None:
     """Refuse a collection that lies within itself; one that stands twice is looked at once."""
-    done = set() if done is None else done
-    if id(content) in above:
+    visited = set() if visited is None else visited
+    if id(content) in ancestors:
         raise ValueError("an alias lies within its own anchor")
-    if not isinstance(content, dict | list) or id(content) in done:
+    if not isinstance(content, dict | list) or id(content) in visited:
         return
     for value in content.values() if isinstance(content, dict) else content:
-        _check_ends(value, (*above, id(content)), done)
-    done.add(id(content))
+        _check_ends(value, (*ancestors, id(content)), visited)
+    visited.add(id(content))

@@ -44,7 +44,7 @@ __all__ = [
     "list_runs",
     "write_comparison",
 ]
-_PLACES = {
+_MODULES = {
     "BaggedNets": "bagging.estimator",
     "BaggedNetsRegressor": "bagging.regressor",
     "GridSearch": "search.grid_search",
@@ -62,15 +62,15 @@ _PLACES = {
     "write_comparison": "report.comparison",
 }
 # A command that is run is a module of its name; ``report`` is none.
-_OF_COMMANDS = [name for name, (module, _) in COMMANDS.items() if module == f"{__name__}.{name}"]
-__all__ += _OF_COMMANDS
+_COMMANDS = [name for name, (module, _) in COMMANDS.items() if module == f"{__name__}.{name}"]
+__all__ += _COMMANDS
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: --help must not wait for scikit-learn.
-    if name in _PLACES:
-        return getattr(import_module(f"pipelines.{_PLACES[name]}"), name)
-    if name in _OF_COMMANDS:
+    if name in _MODULES:
+        return getattr(import_module(f"pipelines.{_MODULES[name]}"), name)
+    if name in _COMMANDS:
         return import_module(f"pipelines.{name}")
     if name == "__version__":
         from importlib.metadata import version

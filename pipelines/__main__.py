@@ -14,8 +14,8 @@ from pipelines.commands import COMMANDS, typed_names
 def usage() -> str:
     """Return the usage message with the list of commands."""
     width = max(map(len, COMMANDS))
-    about = zip(typed_names(), COMMANDS.values(), strict=True)
-    lines = [f"  {name:<{width}}  {command.sentence}" for name, command in about]
+    named_commands = zip(typed_names(), COMMANDS.values(), strict=True)
+    lines = [f"  {name:<{width}}  {command.sentence}" for name, command in named_commands]
     return "\n".join(
         [
             "usage: pleasingly COMMAND [options]",
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status, 2 for an unknown command."""
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
-    if argv is None and (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)  # modules of the user's own are found, as ``python -m`` finds them
+    if argv is None and (folder := os.getcwd()) not in sys.path:
+        sys.path.append(folder)  # modules of the user's own are found, as ``python -m`` finds them
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if (command := COMMANDS.get(name.replace("-", "_"))) is not None:
         module = import_module(command.module)
@@ -50,9 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             echo(f"pleasingly {pipelines.__version__}")
             return 0
-        typed = typed_names()
-        close = get_close_matches(name, typed, n=1)
-        way_out = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(typed)}"
+        command_names = typed_names()
+        close_names = get_close_matches(name, command_names, n=1)
+        way_out = (
+            f"did you mean {close_names[0]}?"
+            if close_names
+            else f"choose one of {', '.join(command_names)}"
+        )
         print_error("pleasingly", f"unknown command {name!r}; {way_out}")
         return 2
     finally:

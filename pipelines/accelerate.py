@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipelines.errors import InputError, flag_of
-from pipelines.run.cluster_options import PlaceOptions, how
+from pipelines.run.cluster_options import PlaceOptions, session_option
 from pipelines.run.options import argument, parse_options
 from pipelines.search.acceleration import Acceleration, acceleration_of, search_backend
 
@@ -50,16 +50,18 @@ class Options(PlaceOptions):
     script: Path | None = argument(
         "SCRIPT", "a Python script, or -m and a module; its arguments follow", default=None
     )
-    results: str | None = how(
+    results: str | None = session_option(
         None,
         "folder where every fit is kept at once: a script that was killed, started again, makes "
         "none of them again",
         metavar="DIR",
         path="folder",
     )
-    table: bool = how(False, "print a table of the searches at the end, with what they shared")
-    quiet: bool = how(False, "print nothing at the end")
-    cluster: str = how(
+    table: bool = session_option(
+        False, "print a table of the searches at the end, with what they shared"
+    )
+    quiet: bool = session_option(False, "print nothing at the end")
+    cluster: str = session_option(
         NO_CLUSTER,
         "where fits are made: none (in the script's process, and as n_jobs says), local, cuda, "
         "slurm, pbs, sge, mpi, or the address of a running scheduler: tls://host:port",
@@ -109,8 +111,10 @@ def accelerate(
     acceleration = acceleration_of(client, results)
 
     def backend(nesting_level: int | None = None, **options: Any) -> SearchBackend:
-        own = None if options else acceleration
-        return search_backend(**options, nesting_level=nesting_level, acceleration=own)
+        default_acceleration = None if options else acceleration
+        return search_backend(
+            **options, nesting_level=nesting_level, acceleration=default_acceleration
+        )
 
     register_parallel_backend(BACKEND, backend, make_default=True)
     if report:
@@ -123,8 +127,8 @@ def stop() -> None:
     from joblib import register_parallel_backend
     from joblib.parallel import BACKENDS, DEFAULT_PROCESS_BACKEND
 
-    usual = BACKENDS[DEFAULT_PROCESS_BACKEND]
-    register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual, make_default=True)
+    usual_backend = BACKENDS[DEFAULT_PROCESS_BACKEND]
+    register_parallel_backend(DEFAULT_PROCESS_BACKEND, usual_backend, make_default=True)
     register_parallel_backend(BACKEND, search_backend)
 
 
@@ -156,12 +160,12 @@ def unload_ipython_extension(ipython: Any) -> None:
 def split_command_line(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Our own words of a command line, and the script or ``-m module`` with its arguments."""
     fields = {flag_of(field.name): field for field in dataclasses.fields(Options)}
-    place = 0
-    while place < len(argv) and argv[place] != "-m" and argv[place].startswith("-"):
-        field, place = fields.get(argv[place]), place + 1
+    index = 0
+    while index < len(argv) and argv[index] != "-m" and argv[index].startswith("-"):
+        field, index = fields.get(argv[index]), index + 1
         if field is not None and field.default is not False:
-            place += field.metadata["nargs"] or 1
-    return list(argv[:place]), list(argv[place:])
+            index += field.metadata["nargs"] or 1
+    return list(argv[:index]), list(argv[index:])
 
 
 @contextmanager
@@ -173,15 +177,15 @@ def accelerated(options: Options) -> Iterator[Acceleration]:
             from cluster_setup import ClusterOptions, join, open_cluster, render
 
             names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")
-            asked = ClusterOptions(
+            cluster_options = ClusterOptions(
                 options.cluster,
                 tls=not options.no_tls,
                 echo=lambda line: print(line, file=sys.stderr),
                 **{name: getattr(options, name) for name in names},
             )
-            render(asked)
-            join(asked)
-            client = cluster.enter_context(open_cluster(asked))
+            render(cluster_options)
+            join(cluster_options)
+            client = cluster.enter_context(open_cluster(cluster_options))
         acceleration = accelerate(client, options.results, report=False)
         try:
             yield acceleration
@@ -230,14 +234,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.console import print_error
 
     try:
-        own, words = split_command_line(sys.argv[1:] if argv is None else argv)
-        options, _ = parse_options(Options, "accelerate", DESCRIPTION, own, EXAMPLES)
+        own_words, script_words = split_command_line(sys.argv[1:] if argv is None else argv)
+        options, _ = parse_options(Options, "accelerate", DESCRIPTION, own_words, EXAMPLES)
         # A process that is the script's own keeps it to the end: functions of atexit need it.
         with nullcontext() if argv is None else main_module_kept():
-            check_script(words)
+            check_script(script_words)
             with accelerated(options):
                 try:
-                    run_script(words, options.cluster != NO_CLUSTER)
+                    run_script(script_words, options.cluster != NO_CLUSTER)
                 except Exception as error:
                     print_traceback(error)
                     return 1

@@ -44,14 +44,15 @@ def printable(text: str) -> str:
     Labels, column names and file names come from others, and a terminal obeys what it is sent.
     """
     return "".join(
-        sign if sign.isprintable() or sign in "\n\t" else _written_out(sign) for sign in text
+        character if character.isprintable() or character in "\n\t" else _written_out(character)
+        for character in text
     )
 
 
-def _written_out(sign: str) -> str:
-    if 0xDC80 <= ord(sign) <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
-        return f"\\x{ord(sign) - 0xDC00:x}"
-    return sign.encode("unicode_escape").decode()
+def _written_out(character: str) -> str:
+    if 0xDC80 <= ord(character) <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
+        return f"\\x{ord(character) - 0xDC00:x}"
+    return character.encode("unicode_escape").decode()
 
 
 @contextmanager

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pipelines.console import echo
 from pipelines.data.dataset import CLASSIFICATION
 from pipelines.data.user_code import absolute_name, named_codes
-from pipelines.nn.options import again, network_option
+from pipelines.nn.options import network_option, own_code_option
 from pipelines.run.cluster import Cluster
-from pipelines.run.options import at_least, option, real, several
-from pipelines.run.predict import Predicted, PredictOptions
+from pipelines.run.options import at_least, list_option, option, real
+from pipelines.run.predict import ModelAnswer, PredictOptions
 from pipelines.run_folder import names
 from pipelines.run_folder.ranking import have_all_folds
 from pipelines.search.candidates import (
-    USUAL,
+    USUAL_ESTIMATORS,
     Algorithm,
     Candidate,
     classes_of,
@@ -32,17 +32,23 @@ from pipelines.search.candidates import (
     code_of_steps,
     listing,
     network_lines,
+    pixel_scaling,
     read_grid,
     read_params,
-    scaling_of,
-    unscaled,
+    unscaled_rows,
     with_labels,
     with_network,
 )
-from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
+from pipelines.search.command import (
+    CandidateSpace,
+    DrawnCandidate,
+    SearchJob,
+    SearchPlan,
+    SearchResult,
+)
 from pipelines.search.fitting import group_candidates
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
-from pipelines.search.own_scorers import OwnScorer, names_of_own
+from pipelines.search.own_scorers import OwnScorer, own_scorer_names
 from pipelines.search.ranking import best_of_each, compare_algorithms, ends_of_lists, with_algorithm
 from pipelines.search.record import (
     COMPARISON,
@@ -54,7 +60,7 @@ from pipelines.search.record import (
 from pipelines.search.scoring import CandidateScorer, make_scoring
 from pipelines.search.spaces import N_ITER, Branch, Point, draw, refuse_distributions
 from pipelines.search.strategies import DRAWING
-from pipelines.search.summary import of_algorithms
+from pipelines.search.summary import validation_lines
 from pipelines.search.tasks import Problem, Refit
 
 if TYPE_CHECKING:
@@ -72,7 +78,7 @@ class CandidateOptions:
 
     group: ClassVar[str] = "grid"
 
-    estimator: tuple[str, ...] = several(
+    estimator: tuple[str, ...] = list_option(
         (),
         "estimators to compare, by short name or import path",
         metavar="NAME",
@@ -81,7 +87,7 @@ class CandidateOptions:
     estimators: bool = option(
         False, "list the short names and exit", changes_results=False, python=False
     )
-    param: tuple[str, ...] = several(
+    param: tuple[str, ...] = list_option(
         (),
         "values of a parameter of the estimator named last, separated by commas; every combination "
         "is a candidate. To draw: '{log: [1e-2, 1e4]}', uniform, int, log_int, normal",
@@ -89,7 +95,7 @@ class CandidateOptions:
         code=code_of_params,
     )
     network: str | None = network_option(
-        "cnn for images, else table", of="of --estimator network: "
+        "cnn for images, else table", head="of --estimator network: "
     )
     grid: str | None = option(
         None,
@@ -107,7 +113,7 @@ class CandidateOptions:
         path="file",
         code=code_of_steps,
     )
-    scoring: tuple[str, ...] = several(
+    scoring: tuple[str, ...] = list_option(
         (),
         "scorers of scikit-learn, or FILE.py:NAME of your own: a function of estimator, X and y, "
         "or one of make_scorer; the first chooses the best candidate (default: accuracy; r2 for "
@@ -139,7 +145,7 @@ class Options(CandidateOptions, SearchOptions):
 class ValidationPredictOptions(PredictOptions):
     """Options of ``cross_validate predict``."""
 
-    network: str | None = again("a network of your own")
+    network: str | None = own_code_option("a network of your own")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,14 +158,14 @@ class ValidationPlan(SearchPlan[Options]):
 
     @cached_property
     def rows(self) -> FoldedData:
-        return unscaled(self.dataset)
+        return unscaled_rows(self.dataset)
 
     @property
     def lines(self) -> list[str]:
         """Candidates, scores and folds."""
         data, cv = self.dataset, self.options.cv
         what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
-        algorithms = ", ".join(dict.fromkeys(each.algorithm for each in self.candidates))
+        algorithms = ", ".join(dict.fromkeys(candidate.algorithm for candidate in self.candidates))
         return [
             *data.lines,
             f"data       {data.name}: {len(data.y_train):,} training rows, "
@@ -178,21 +184,24 @@ class ValidationPlan(SearchPlan[Options]):
         options = self.options
         if options.strategy != "random":
             return
-        n, counts = options.n_iter or N_ITER, Counter(one.algorithm for one in self.candidates)
-        few = [f"{name} has only {m}" for name, m in counts.items() if m < n]
-        few_text = f"; {', '.join(few)} that differ" if few else ""
+        n, counts = (
+            options.n_iter or N_ITER,
+            Counter(candidate.algorithm for candidate in self.candidates),
+        )
+        few_names = [f"{name} has only {m}" for name, m in counts.items() if m < n]
+        few_text = f"; {', '.join(few_names)} that differ" if few_names else ""
         yield f"drawn      {n} of each estimator, from seed {options.seed}{few_text}"
 
     @cached_property
     def scorer(self) -> CandidateScorer:
-        own = names_of_own(self.options.scoring)
+        own_names = own_scorer_names(self.options.scoring)
         labels = self.dataset.classes if self.dataset.task == CLASSIFICATION else None
-        return CandidateScorer(self.scoring, own=own, own_labels=labels)
+        return CandidateScorer(self.scoring, own_scorers=own_names, own_labels=labels)
 
     @property
     def own_scorer(self) -> Any:
         """See ``SearchPlan``."""
-        text = self.scorer.own.get(self.scoring[0])
+        text = self.scorer.own_scorers.get(self.scoring[0])
         return None if text is None else OwnScorer(text, self.scorer.own_labels)
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
@@ -208,18 +217,18 @@ class ValidationPlan(SearchPlan[Options]):
             seed=self.options.seed,
         )
 
-    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
-        def make(algorithm: Algorithm, point: Point) -> Drawn:
+    def sources(self, problem: Problem) -> Sequence[CandidateSpace]:
+        def make(algorithm: Algorithm, point: Point) -> DrawnCandidate:
             candidate = algorithm.candidate(point)
             (group,) = group_candidates([candidate.estimator], problem.scorer)
             return candidate, group
 
-        return [(one.branches, partial(make, one)) for one in self.algorithms]
+        return [(algorithm.branches, partial(make, algorithm)) for algorithm in self.algorithms]
 
     def on(self, cluster: Cluster) -> Self:
         """See ``SearchPlan``; with the number of candidates and the task, too."""
-        plan, own = super().on(cluster), {"n_candidates": self.n_candidates}
-        return replace(plan, entries={**plan.entries, **own, "task": self.dataset.task})
+        plan, n_candidates = super().on(cluster), {"n_candidates": self.n_candidates}
+        return replace(plan, entries={**plan.entries, **n_candidates, "task": self.dataset.task})
 
 
 def points_of(algorithm: Algorithm, options: Options) -> list[Point]:
@@ -236,13 +245,13 @@ class CrossValidation(SearchJob[Options]):
 
     command = "cross_validate"
     description = "Cross-validate estimators of any kind and compare them, on every worker."
-    kind_of_options = Options
+    options_class = Options
     row = SearchRow
     record = ValidationRecord
     kind_of_answer = ValidationAnswer
     files = (FITTED,)
     page = "pipelines.pages.cross_validate:ValidationReport"
-    kind_of_predict = ValidationPredictOptions
+    predict_options_class = ValidationPredictOptions
     model_files = (FITTED,)
     candidate_options = OF_STRATEGIES | {
         "estimator",
@@ -277,19 +286,21 @@ class CrossValidation(SearchJob[Options]):
     ) -> ValidationPlan:
         """Return the candidates, and how they are scored."""
         grids = read_grid(options.grid) if options.grid else {}
-        chosen = tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL[dataset.task]
-        for name, parameters in read_params(options.param, chosen).items():
+        algorithm_names = (
+            tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL_ESTIMATORS[dataset.task]
+        )
+        for name, parameters in read_params(options.param, algorithm_names).items():
             branches = grids.get(name, [Branch({})])
             grids[name] = [branch.with_parameters(parameters) for branch in branches]
         if options.network is not None:
-            grids = with_network(options.network, chosen, grids)
+            grids = with_network(options.network, algorithm_names, grids)
         if options.strategy not in DRAWING:
             refuse_distributions(grids, options.strategy)
         algorithms = [
             Algorithm.of(
                 name, grids.get(name, [Branch({})]), dataset, options.seed, options.preprocess
             )
-            for name in chosen
+            for name in algorithm_names
         ]
         candidates = [
             algorithm.candidate(point)
@@ -318,20 +329,20 @@ class CrossValidation(SearchJob[Options]):
             n_threads=cluster.threads,
             classes_=data.classes if data.task == CLASSIFICATION else None,
             n_features_in_=data.X_train.shape[1],
-            scaling=scaling_of(data),
+            scaling=pixel_scaling(data),
         )
 
     def answer_of_best(
         self,
         plan: ValidationPlan,
-        scored: Scored,
+        scored: SearchResult,
         path: Path,
         candidates: pd.DataFrame,
         tested: dict[str, Any],
     ) -> dict[str, Any]:
         """See ``SearchJob``; compare the best candidates of all algorithms."""
         from pipelines.search.answer import (
-            described,
+            candidate_entry,
             fit_counts,
             keep_model,
             write_class_values,
@@ -339,15 +350,17 @@ class CrossValidation(SearchJob[Options]):
         )
 
         write_class_values(path, plan.dataset, tested["of_classes"])
-        candidates = with_algorithm(candidates, scored.whole, scored.problem.candidates)
+        candidates = with_algorithm(candidates, scored.whole_cells, scored.problem.candidates)
         names.write_table(candidates, path / names.CANDIDATES)
         best = best_of_each(candidates)
-        whole = best_of_each(candidates[have_all_folds(candidates)])
-        compared = compare_algorithms(scored.whole, whole, plan.ratio, plan.options.rope)
-        if len(compared):
-            names.write_table(compared, path / COMPARISON)
+        best_of_whole = best_of_each(candidates[have_all_folds(candidates)])
+        comparison = compare_algorithms(
+            scored.whole_cells, best_of_whole, plan.ratio, plan.options.rope
+        )
+        if len(comparison):
+            names.write_table(comparison, path / COMPARISON)
         scores, folds = ("score_mean", "score_std"), ("error_mean", "error_std")
-        by_place = candidates.set_index("candidate", drop=False)
+        by_candidate = candidates.set_index("candidate", drop=False)
         model = keep_model(path, tested)
         remarks = [] if plan.options.strategy in DRAWING else ends_of_lists(candidates)
         remarks += [f"the model is not kept: {why}" for why in model.values() if why]
@@ -356,10 +369,12 @@ class CrossValidation(SearchJob[Options]):
             **fit_counts(scored.rows.values()),
             **write_predictions(path, plan.dataset, tested["predicted"]),
             "scoring": list(plan.scoring),
-            "best": described(candidates.iloc[0], *scores, *folds),
+            "best": candidate_entry(candidates.iloc[0], *scores, *folds),
             "algorithms": [
-                described(by_place.loc[place], *scores, "fit_seconds", "score_seconds")
-                for place in best.values()
+                candidate_entry(
+                    by_candidate.loc[candidate], *scores, "fit_seconds", "score_seconds"
+                )
+                for candidate in best.values()
             ],
             "test_scores": tested["scores"],
             "remarks": remarks,
@@ -373,14 +388,14 @@ class CrossValidation(SearchJob[Options]):
         return load_estimator(run, network)
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: ValidationPredictOptions) -> Predicted:
-        from pipelines.search.model import predict_rows
+    def predict_rows(rows: NewRows, options: ValidationPredictOptions) -> ModelAnswer:
+        from pipelines.search.model import predict_with_estimator
 
-        return predict_rows(rows, options.run, network=options.network)
+        return predict_with_estimator(rows, options.run, network=options.network)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the best, how it compares, what was shared."""
-        return of_algorithms(record)
+        return validation_lines(record)
 
 
 JOB = CrossValidation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipelines.console import phase
 from pipelines.errors import InputError, flag_of, opt
-from pipelines.nn.augment import chosen
+from pipelines.nn.augment import choose_augmentation
 from pipelines.nn.settings import OF_NETWORKS, need_torch
 from pipelines.parallel.options import HIDDEN, ROWS_OF_APPROXIMATOR, Formation, TrainingOptions
 from pipelines.parallel.record import (
@@ -21,7 +21,7 @@ from pipelines.parallel.record import (
     EpochRow,
     ParallelAnswer,
     ParallelRecord,
-    in_words,
+    training_name,
 )
 from pipelines.run import job
 from pipelines.run.cluster import Cluster, Workers, refuse_unshared
@@ -33,7 +33,7 @@ from pipelines.run.summary import baseline_lines, wall_time
 
 if TYPE_CHECKING:
     from pipelines.parallel.answer import Training
-    from pipelines.parallel.problem import Problem
+    from pipelines.parallel.problem import TrainingProblem
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -46,23 +46,23 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
         """Check options against each other."""
         super().check()
         self.refuse_meaningless()
-        most = (
+        ranks = (
             max(self.ranks or (1,))
             if self.stages == "auto"
             else max(self.stages, *self.ranks or (1,))
         )
-        if self.workers is not None and most > self.workers and not self.resume:
+        if self.workers is not None and ranks > self.workers and not self.resume:
             raise InputError(
-                f"--workers must be at least {most}, the ranks that --stages or --ranks ask for, "
-                f"got {self.workers}; take --workers {most}"
+                f"--workers must be at least {ranks}, the ranks that --stages or --ranks ask for, "
+                f"got {self.workers}; take --workers {ranks}"
             )
-        place = Path(self.cache_dir or "")
-        if place.exists() and not place.is_dir():
+        cache_folder = Path(self.cache_dir or "")
+        if cache_folder.exists() and not cache_folder.is_dir():
             raise InputError(
-                f"{opt('cache_dir')} must be a folder, got the file '{place}'; take another"
+                f"{opt('cache_dir')} must be a folder, got the file '{cache_folder}'; take another"
             )
-        of_rows = (*fields(OwnDataOptions), *fields(TestOptions))
-        for field in of_rows if self.network == "approximator" else ():
+        row_options = (*fields(OwnDataOptions), *fields(TestOptions))
+        for field in row_options if self.network == "approximator" else ():
             if field.name != "data_dir" and getattr(self, field.name) != field.default:
                 raise InputError(
                     f"{flag_of(field.name)} is for a network that learns from rows, such as "
@@ -110,11 +110,11 @@ class ParallelPlan(job.Plan[Options]):
             f"batches of {options.batch_size} on each rank, at most {options.epochs} epochs",
             f"strategies {', '.join(options.strategies())}; {options.repeats} of each",
         ]
-        unused = [
+        unused_names = [
             name for name in ("loader_workers", "cache_dir") if getattr(options, name) is not None
         ]
-        if unused and not data.on_disk:
-            flags = " and ".join(map(flag_of, unused))
+        if unused_names and not data.on_disk:
+            flags = " and ".join(map(flag_of, unused_names))
             lines.append(f"note       {flags}: not used, as the rows are in memory")
         if options.stages == "auto":
             lines.append("stages     auto: as few as fit, once there are workers")
@@ -174,8 +174,8 @@ class ParallelPlan(job.Plan[Options]):
         entries = {"ranks": list(ranks), "stages": stages}
         if stages > 1:
             entries["bubble"] = self._formation(stages).bubble
-        decided: dict[str, Any] = {"ranks": ranks, "stages": stages, "entries": entries}
-        return replace(self, **decided, lines_on_workers=tuple(lines))
+        changes: dict[str, Any] = {"ranks": ranks, "stages": stages, "entries": entries}
+        return replace(self, **changes, lines_on_workers=tuple(lines))
 
     def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
         """The plan, and what the workers decided."""
@@ -202,7 +202,7 @@ class ParallelPlan(job.Plan[Options]):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Ended(job.Done):
+class EndedTrainings(job.Done):
     """Trainings that have ended, each with the rows of its epochs, and the groups begun anew."""
 
     trainings: Mapping[str, list[dict[str, Any]]]
@@ -217,7 +217,7 @@ class DataParallel(job.Job[Options]):
         "Train one network on many workers, one rank on each, synchronised as chosen; after a lost "
         "rank, training resumes from the last synchronised step."
     )
-    kind_of_options = Options
+    options_class = Options
     row = EpochRow
     record = ParallelRecord
     files = (f"{CHECKPOINTS}/*.safetensors",)
@@ -232,7 +232,7 @@ class DataParallel(job.Job[Options]):
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         return (*job.PACKAGES, *OF_NETWORKS)
 
-    def load(self, options: Options, kind: str) -> Problem:
+    def load(self, options: Options, kind: str) -> TrainingProblem:
         """Load the rows, and the network that is to learn them."""
         if kind == "threads":
             raise InputError(
@@ -240,19 +240,21 @@ class DataParallel(job.Job[Options]):
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
-        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown
+        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown_network
 
-        refuse_unknown(options.network)
+        refuse_unknown_network(options.network)
         if options.network == "approximator":
             points = options.points or ROWS_OF_APPROXIMATOR
             return approximator(points, options.validation, options.seed)
-        shares = {"test_size": options.test_size, "validation": options.validation}
-        settings = options.as_read() | shares | {"seed": options.seed}
+        fractions = {"test_size": options.test_size, "validation": options.validation}
+        settings = options.as_read() | fractions | {"seed": options.seed}
         settings["input"] = "memory" if options.stages != 1 else options.input
         settings["task"] = None if options.task == "auto" else options.task
         return load_rows(options.dataset, options.network, options.hidden or HIDDEN, **settings)
 
-    def plan(self, options: Options, data: Problem, record: Mapping[str, Any]) -> ParallelPlan:
+    def plan(
+        self, options: Options, data: TrainingProblem, record: Mapping[str, Any]
+    ) -> ParallelPlan:
         """Return how the network is trained; how many ranks there are, the workers decide."""
         if options.stages == 1:
             data.network.make(0)  # an error of the user's file shows now
@@ -261,23 +263,25 @@ class DataParallel(job.Job[Options]):
 
             DeferredNetwork(lambda: data.network.make(0))
         image_shape, ink = data.network.image_shape, data.network.ink
-        augment = chosen(options.augment, image_shape is not None, ink)
+        augment = choose_augmentation(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)
         if data.on_disk:  # a resumed run goes on so, however much memory there is then
             options = replace(options, input="stream")
         stages = 1 if options.stages == "auto" else options.stages
         return ParallelPlan(options=options, data=data, record=record, stages=stages)
 
-    def restore(self, plan: ParallelPlan, session: Session) -> Ended:
+    def restore(self, plan: ParallelPlan, session: Session) -> EndedTrainings:
         """Return the trainings that ended before."""
-        ended = {
+        ended_rows = {
             record["task"]: record["rows"]
             for record in session.journal.records
             if record["rows"] and not record["rows"][-1]["status"].startswith("failed")
         }
-        return Ended(trainings=ended, restarts=session.record.get("restarts", []))
+        return EndedTrainings(trainings=ended_rows, restarts=session.record.get("restarts", []))
 
-    def execute(self, plan: ParallelPlan, done: Ended, session: Session, cluster: Cluster) -> Ended:
+    def execute(
+        self, plan: ParallelPlan, done: EndedTrainings, session: Session, cluster: Cluster
+    ) -> EndedTrainings:
         """Train what has not ended yet, one after the other, each on all its ranks."""
         from cluster_setup.workers import peak_memory_since, samples_of_memory
         from pipelines.parallel.answer import Training
@@ -285,20 +289,20 @@ class DataParallel(job.Job[Options]):
 
         (session.path / CHECKPOINTS).mkdir(exist_ok=True)
         refuse_unshared(cluster.client, session.path, opt("results"))
-        changed, ended = session.folder.changed, dict(done.trainings)
-        for file in changed:
+        changed_files, ended_rows = session.folder.changed, dict(done.trainings)
+        for file in changed_files:
             if file.startswith(f"{CHECKPOINTS}/"):
-                ended.pop(Training.of_file(Path(file).name).name, None)
-        todo = [training for training in plan.trainings if training.name not in ended]
+                ended_rows.pop(Training.of_file(Path(file).name).name, None)
+        todo = [training for training in plan.trainings if training.name not in ended_rows]
         restarts, scheduler = list(done.restarts), cluster.client.scheduler.address
         with session.journal_writer(cluster, todo) as journal_writer:
             for training in todo:
                 started, clock = time.time(), time.perf_counter()
                 try:
-                    sampled = cluster.client.run(samples_of_memory, on_error="ignore")
+                    memory_samples = cluster.client.run(samples_of_memory, on_error="ignore")
                     update = journal_writer.update
-                    trained = run_training(plan, training, restarts, session, cluster, update)
-                    progress, members, seconds = trained
+                    result = run_training(plan, training, restarts, session, cluster, update)
+                    progress, members, seconds = result
                 except (RunStopped, InputError):
                     raise
                 except OSError as error:
@@ -316,26 +320,32 @@ class DataParallel(job.Job[Options]):
                     peaks: dict[str, dict[str, int]] = {}
                     with suppress(OSError):  # the training is done, whatever became of the cluster
                         peaks = cluster.client.run(
-                            peak_memory_since, sampled, workers=members, on_error="ignore"
+                            peak_memory_since, memory_samples, workers=members, on_error="ignore"
                         )
                     # Of each kind the largest, which is the last.
-                    memory = dict(sorted(kind for peak in peaks.values() for kind in peak.items()))
+                    memory = dict(
+                        sorted(entry for peak in peaks.values() for entry in peak.items())
+                    )
                     outcome = Outcome(
                         training, None, None, " ".join(members), started, seconds, memory=memory
                     )
-                ended[training.name] = table
+                ended_rows[training.name] = table
                 journal_writer.record(outcome, table)
-        return Ended(trainings=ended, restarts=restarts)
+        return EndedTrainings(trainings=ended_rows, restarts=restarts)
 
     def answer(
-        self, plan: ParallelPlan, computed: Ended, session: Session, cluster: Cluster | None
+        self,
+        plan: ParallelPlan,
+        computed: EndedTrainings,
+        session: Session,
+        cluster: Cluster | None,
     ) -> ParallelAnswer:
         """Return the table of epochs, and the best network."""
         from pipelines.parallel import answer
 
-        ended = {training: computed.trainings[training.name] for training in plan.trainings}
+        ended_rows = {training: computed.trainings[training.name] for training in plan.trainings}
         with phase(session.echo, "test       testing the best network"):
-            entries = answer.write(session.path, plan.data, plan.options, ended)
+            entries = answer.write_answer(session.path, plan.data, plan.options, ended_rows)
         if cluster is not None and plan.data.on_disk and (line := end_caches(plan, cluster)):
             session.echo(line)
         if "best" not in entries:
@@ -357,31 +367,35 @@ class DataParallel(job.Job[Options]):
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the last epoch of each training, what was lost, the time."""
         lines = []
-        for one in record["trainings"]:
-            repeat = f", repeat {one['repeat'] + 1}" * (record["options"].get("repeats", 1) > 1)
-            label = in_words(f"{one['strategy']} on {one['ranks']}{repeat}")
-            if one["validation_loss"] is None:
-                lines.append(f"warning    {label}: {one['status']}")
+        for training in record["trainings"]:
+            repeat = f", repeat {training['repeat'] + 1}" * (
+                record["options"].get("repeats", 1) > 1
+            )
+            label = training_name(f"{training['strategy']} on {training['ranks']}{repeat}")
+            if training["validation_loss"] is None:
+                lines.append(f"warning    {label}: {training['status']}")
                 continue
             lines.append(
-                f"trained    {label}: loss {one['validation_loss']:.4g}, {record['metric']} "
-                f"{one['validation_metric']:.4g} after {one['epochs']} epochs, "
-                f"{one['steps']:,} steps, {one['seconds']:.1f} s"
+                f"trained    {label}: loss {training['validation_loss']:.4g}, {record['metric']} "
+                f"{training['validation_metric']:.4g} after {training['epochs']} epochs, "
+                f"{training['steps']:,} steps, {training['seconds']:.1f} s"
             )
             if bubble := record.get("bubble"):
                 lines.append(
-                    f"idle       {100 * one['wait_share']:.0f} % of a step, by 1F1B's formula "
+                    f"idle       {100 * training['wait_share']:.0f} % of a step, by 1F1B's formula "
                     f"{100 * bubble:.0f} %"
                 )
         if restarts := record.get("restarts"):
-            lost = sum(one["steps_lost"] for one in restarts)
-            lines.append(f"restarts   {len(restarts)}, {lost} steps repeated")
+            n_steps_lost = sum(restart["steps_lost"] for restart in restarts)
+            lines.append(f"restarts   {len(restarts)}, {n_steps_lost} steps repeated")
         if (error := record.get("test_error")) is not None:
-            lines.append(f"test error {100 * error:.2f} % ({in_words(record['best']['training'])})")
+            lines.append(
+                f"test error {100 * error:.2f} % ({training_name(record['best']['training'])})"
+            )
         elif (metric := record.get("test_metric")) is not None:
             lines.append(
                 f"test       {record['metric']} {metric:.4g} "
-                f"({in_words(record['best']['training'])})"
+                f"({training_name(record['best']['training'])})"
             )
         return [*lines, *baseline_lines(record), wall_time(record)]
 
@@ -431,8 +445,8 @@ def run_training(
         if message["kind"] == "epoch":
             session.tracking.tell(training.rows([dict(message)])[0])
         if message["kind"] in ("begun", "epoch"):
-            share = message.get("epoch", 0) / plan.options.epochs
-            update(ProgressEvent(training.name, min(1.0, share)))
+            fraction = message.get("epoch", 0) / plan.options.epochs
+            update(ProgressEvent(training.name, min(1.0, fraction)))
         if message["kind"] == "epoch" and time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
             last_line = time.monotonic()
             loss = message["validation_loss"]
@@ -441,8 +455,8 @@ def run_training(
                 + ("" if loss is None else f": validation loss {loss:.4g}")
             )
         if message["kind"] == "restart":
-            about = {name: value for name, value in message.items() if name != "kind"}
-            restarts.append({"training": training.name, **about})
+            entries = {name: value for name, value in message.items() if name != "kind"}
+            restarts.append({"training": training.name, **entries})
             session.folder.update(restarts=restarts)
             session.echo(
                 f"restart    {message['reason']}; {message['ranks_after']} ranks continue at "
@@ -453,13 +467,18 @@ def run_training(
             session.echo(message["text"])
 
     checkpoint = session.path / CHECKPOINTS / training.file
-    own = {field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)}
-    own |= {"sync": training.strategy, "stages": plan.stages}
-    options, seed = TrainingOptions(**own), training.seed(plan.options.seed)
+    training_values = {
+        field.name: getattr(plan.options, field.name) for field in fields(TrainingOptions)
+    }
+    training_values |= {"sync": training.strategy, "stages": plan.stages}
+    options, seed = TrainingOptions(**training_values), training.seed(plan.options.seed)
     order = TrainingPlan(options, seed, None, str(checkpoint.resolve()))
-    how: dict[str, Any] = {"device": torch_device(cluster.device), "threads": cluster.threads}
-    how["open_ranks"] = plan.options.open_ranks or plan.options.no_tls
-    return train_on(cluster.client, plan.data, order, training.ranks, on_message, **how)
+    rank_options: dict[str, Any] = {
+        "device": torch_device(cluster.device),
+        "threads": cluster.threads,
+    }
+    rank_options["open_ranks"] = plan.options.open_ranks or plan.options.no_tls
+    return train_on(cluster.client, plan.data, order, training.ranks, on_message, **rank_options)
 
 
 JOB = DataParallel

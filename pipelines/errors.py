@@ -55,8 +55,8 @@ class InputError(ValueError):
         'cv must be at least 2'
         """
         message = self._message
-        for name, other in names.items():
-            message = re.sub(f"{_BEGIN}{name}(?=[{_IS}{_END}])", _BEGIN + other, message)
+        for name, new_name in names.items():
+            message = re.sub(f"{_BEGIN}{name}(?=[{_IS}{_END}])", _BEGIN + new_name, message)
         return type(self)(message)
 
 
@@ -68,24 +68,24 @@ def error_line(error: BaseException | str) -> str:
     error : an exception, or its traceback as text; text without one is cut to its first line
     """
     if isinstance(error, BaseException):
-        kind, text = f"{type(error).__name__}: ", _said(error)
+        prefix, text = f"{type(error).__name__}: ", _text_of(error)
     else:
-        kind, text = "", error.rpartition(_TRACEBACK)[2] if _TRACEBACK in error else error
+        prefix, text = "", error.rpartition(_TRACEBACK)[2] if _TRACEBACK in error else error
         if text is not error:  # the frames are indented, and the type follows
             text = "".join(re.split(r"(?m)^(?=\S)", text, maxsplit=1)[1:]) or text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = kind + lines[0] if lines else kind.rstrip(": ")
-    if not kind and line.endswith(":") and len(lines) > 1:  # what it says begins below its type
+    line = prefix + lines[0] if lines else prefix.rstrip(": ")
+    if not prefix and line.endswith(":") and len(lines) > 1:  # what it says begins below its type
         line += f" {lines[1]}"
     line = line.encode(errors="backslashreplace").decode()  # half of a surrogate pair
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-def _said(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as other:
-        return f"its text cannot be had ({type(other).__name__})"
+    except Exception as second_error:
+        return f"its text cannot be had ({type(second_error).__name__})"
 
 
 def program(command: str) -> str:
@@ -112,16 +112,16 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+def nearest(name: str, known_names: Iterable[str], otherwise: str) -> str:
     """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
+    close_names = get_close_matches(name, known_names, n=1)
+    return f"did you mean {close_names[0]}?" if close_names else otherwise
 
 
-def _as_parameter(found: re.Match[str]) -> str:
-    name, value = found.groups()
+def _as_parameter(match: re.Match[str]) -> str:
+    name, value = match.groups()
     if value is None:
         return name
     try:
@@ -131,6 +131,6 @@ def _as_parameter(found: re.Match[str]) -> str:
     return f"{name}={value}"
 
 
-def _as_flag(found: re.Match[str]) -> str:
-    name, value = found.groups()
+def _as_flag(match: re.Match[str]) -> str:
+    name, value = match.groups()
     return flag_of(name) if value is None else f"{flag_of(name)} {value}"

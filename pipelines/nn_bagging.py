@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pipelines.bagging.explain import ROWS, Asked
+from pipelines.bagging.explain import ROWS, SamplesToExplain
 from pipelines.bagging.intervals import CONFIDENCE as OF_INTERVALS
 from pipelines.bagging.members import READ
 from pipelines.bagging.record import READ_AGAIN, BaggingAnswer, BaggingRecord, BaggingRow
@@ -25,16 +25,16 @@ from pipelines.data.load import load_dataset
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, opt
-from pipelines.nn.augment import AUGMENTATION, chosen
+from pipelines.nn.augment import AUGMENTATION, choose_augmentation
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.options import again, network_option
+from pipelines.nn.options import network_option, own_code_option
 from pipelines.nn.settings import (
     BY_HAND,
     OF_NETWORKS,
     OPTIMIZERS,
     PRECISIONS,
     SCHEDULES,
-    Training,
+    TrainingSettings,
     need_torch,
 )
 from pipelines.nn.space import SearchSpace, code_of_space
@@ -44,20 +44,20 @@ from pipelines.run.groups import FoldOptions, OwnDataOptions, RecyclingOptions, 
 from pipelines.run.lifecycle import Session
 from pipelines.run.options import (
     at_least,
+    fraction,
+    list_option,
     number,
     option,
     positive,
     real,
     rule,
-    several,
-    share,
 )
-from pipelines.run.outcomes import Task
+from pipelines.run.outcomes import TaskDescription
 from pipelines.run.predict import (
     RULE_OF_IMAGES,
     SHOWN,
     TABLES,
-    Predicted,
+    ModelAnswer,
     PredictOptions,
 )
 from pipelines.search.extension import record_extended, rows_to_extend
@@ -69,10 +69,10 @@ from pipelines.search.strategies import strategy_packages
 if TYPE_CHECKING:
     from pipelines.bagging.estimator import BaggedNets
     from pipelines.bagging.regressor import BaggedNetsRegressor
-    from pipelines.bagging.train_members import Trained
+    from pipelines.bagging.train_members import TrainedMembers
     from pipelines.bagging.work import Trainings
     from pipelines.run.new_rows import NewRows
-    from pipelines.search.forecast import Kind, Rates
+    from pipelines.search.forecast import Rates, WorkType
     from pipelines.search.tasks import Problem
 
 SMALLEST_OF_CNN = 20  # pixels on a side
@@ -84,7 +84,7 @@ OF_NUMBERS = ("defer_width",)
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class NetworkTrainingOptions:
     """Options of the training of a network."""
 
     group: ClassVar[str] = "model"
@@ -154,7 +154,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Options(
-    TrainingOptions,
+    NetworkTrainingOptions,
     BudgetOptions,
     ExtendOptions,
     NestedOptions,
@@ -198,7 +198,7 @@ class Options(
         path="file",
         code=code_of_space,
     )
-    scoring: tuple[str, ...] = several(
+    scoring: tuple[str, ...] = list_option(
         (),
         "scorers of scikit-learn; the first chooses a member's best candidate (default: "
         "neg_log_loss; neg_mean_squared_error for regression)",
@@ -211,7 +211,7 @@ class Options(
         metavar="ROWS",
         changes_results=False,
     )
-    defer_error: float | None = share(
+    defer_error: float | None = fraction(
         None,
         "answer only where the estimated error (from out-of-bag rows) is at most this; defer the "
         "rest",
@@ -225,13 +225,13 @@ class Options(
         rule=rule("above 0 and finite", lambda width: 0 < width < math.inf),
         changes_results=False,
     )
-    confidence: float | None = share(
+    confidence: float | None = fraction(
         None,
         "confidence level of --defer-error, of prediction sets and of a regression's intervals "
         f"(default: {CONFIDENCE}, intervals {OF_INTERVALS})",
         changes_results=False,
     )
-    image: tuple[str, ...] | None = several(
+    image: tuple[str, ...] | None = list_option(
         None,
         "your own images, for the ensemble to classify",
         metavar="FILE",
@@ -286,8 +286,8 @@ class BaggingPredictOptions(PredictOptions):
         "for images: average over N copies, augmented as in training, instead of the image itself",
         rule=rule(f"from 0 to {MOST_COPIES}", lambda number: 0 <= number <= MOST_COPIES),
     )
-    network: str | None = again("a network of your own")
-    augment: str | None = again("a function of your own that augments")
+    network: str | None = own_code_option("a network of your own")
+    augment: str | None = own_code_option("a function of your own that augments")
 
     def check(self) -> None:
         super().check()
@@ -305,7 +305,7 @@ class BaggingPredictOptions(PredictOptions):
         return self.output.parent if self.output.suffix in TABLES else self.output
 
 
-def given(choice: Any) -> Any:
+def none_if_auto(choice: Any) -> Any:
     """What was chosen; None for auto."""
     return None if choice == "auto" else choice
 
@@ -325,13 +325,13 @@ class BaggingPlan(job.Plan[Options]):
     rates : what tasks take, by probes; none where nothing was probed
     """
 
-    asked: Asked
+    samples_to_explain: SamplesToExplain
     space: SearchSpace
     augment: str
     trainings: Trainings
     scoring: tuple[str, ...]
     network_lines: Sequence[str] = ()
-    rates: Mapping[Kind, Rates] = field(default_factory=dict)
+    rates: Mapping[WorkType, Rates] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -352,7 +352,7 @@ class BaggingPlan(job.Plan[Options]):
         if options.nested is not None:
             plan += f"; and as much in each of {options.nested} outer folds"
         form = f"images of {shape[-2]} x {shape[-1]} pixels" if shape else "a table"
-        notes = [f"note       {note}" for note in self.asked.notes]
+        notes = [f"note       {note}" for note in self.samples_to_explain.notes]
         training = self.trainings.training
         if self.space.network in BY_HAND and training.optimizer is not None:
             notes.append(
@@ -360,7 +360,7 @@ class BaggingPlan(job.Plan[Options]):
                 f"own rule: {training.optimizer}, schedule {training.schedule}, batches of "
                 f"{training.batch_size}, up to {counted(training.max_epochs, 'epoch')}"
             )
-        of_data = summary.of_data(data, form, options.limit)
+        of_data = summary.data_line(data, form, options.limit)
         return [*data.lines, of_data, *self.network_lines, *notes, plan]
 
     def trainings_on(self, device: str) -> Trainings:
@@ -371,7 +371,7 @@ class BaggingPlan(job.Plan[Options]):
             return trainings.in_groups()
         return trainings
 
-    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[TaskDescription]:
         """Candidates, and the refits that wait for them."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         trainings = self.trainings_on("gpu" if on_gpu else "cpu")
@@ -381,7 +381,7 @@ class BaggingPlan(job.Plan[Options]):
 
     def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
         """See ``Plan``; where candidates are drawn or dropped as it goes, of a random search."""
-        from pipelines.bagging.work import run_task
+        from pipelines.bagging.work import run_member_task
         from pipelines.search.forecast import forecast
 
         budget = self.options.time_budget
@@ -389,24 +389,28 @@ class BaggingPlan(job.Plan[Options]):
             return self, ()
         trainings = self.trainings_on(workers.device).with_strategy("random")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
-        refitted = {stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()}
+        refit_candidates = {
+            stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()
+        }
         # Of a strategy that decides by rows, all candidates on all folds.
-        feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refitted)
+        feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refit_candidates)
         tasks = [*feed(0), *feed.waiting]
 
         def run(problem: Problem, task: Any, n_threads: int) -> Iterator[Any]:
-            return run_task(problem, task, kind=trainings.kind, n_threads=n_threads)
+            return run_member_task(
+                problem, task, shared_fit=trainings.shared_fit, n_threads=n_threads
+            )
 
         is_race = self.options.strategy == "race"
-        ahead = forecast(problem, tasks, workers, run=run, at_most=is_race, budget=budget)
-        return replace(self, rates=ahead.rates), ahead.lines
+        time_forecast = forecast(problem, tasks, workers, run=run, at_most=is_race, budget=budget)
+        return replace(self, rates=time_forecast.rates), time_forecast.lines
 
     def on(self, cluster: Cluster) -> Self:
         """Add the space, and the samples to explain, to the entries."""
         n_splits = self.options.folds if self.options.n_tuning else 0
         entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
         entries["scoring"] = list(self.scoring)
-        return replace(self, entries=entries | self.asked.describe())
+        return replace(self, entries=entries | self.samples_to_explain.describe())
 
 
 def refuse_of_other_task(options: Options, data: Dataset) -> None:
@@ -440,9 +444,9 @@ def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> Sear
         # Code is that which options name, as of a new run, and never that of a folder.
     network = options.network
     if network is None and options.space == "auto":
-        large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
-        network = "table" if shape is None else "cnn" if large or len(shape) == 3 else "conv"
-    return SearchSpace.load(options.space, network, given(options.optimizer) or "sgd")
+        is_large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
+        network = "table" if shape is None else "cnn" if is_large or len(shape) == 3 else "conv"
+    return SearchSpace.load(options.space, network, none_if_auto(options.optimizer) or "sgd")
 
 
 class Bagging(job.Job[Options]):
@@ -456,12 +460,12 @@ class Bagging(job.Job[Options]):
         "Train an ensemble of neural networks, each on a bootstrap sample with a random search of "
         "its own, on every worker. They vote on classes; numbers get their mean and an interval."
     )
-    kind_of_options = Options
+    options_class = Options
     row = BaggingRow
     record = BaggingRecord
     files = READ_AGAIN
     page = "pipelines.pages.nn_bagging:BaggingReport"
-    kind_of_predict = BaggingPredictOptions
+    predict_options_class = BaggingPredictOptions
     model_files = READ
     examples = (
         "--dataset mnist --data-dir data --explain 18,247",
@@ -485,9 +489,9 @@ class Bagging(job.Job[Options]):
         return BaggedNets.of_run(run, network)
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> Predicted:
+    def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> ModelAnswer:
         """See ``Job``; of the first images the certainty is drawn, too."""
-        from pipelines.bagging.predict import predict_rows
+        from pipelines.bagging.predict import predict_with_ensemble
 
         def draw(*image: Any) -> Path:
             from pipelines.pages.nn_bagging import draw_certainty
@@ -495,7 +499,7 @@ class Bagging(job.Job[Options]):
             return draw_certainty(options.folder, *image)
 
         code = {"network": options.network, "augment": options.augment}
-        return predict_rows(rows, options.run, draw, options.copies, **code)
+        return predict_with_ensemble(rows, options.run, draw, options.copies, **code)
 
     def packages(self, options: Options, record: Mapping[str, Any]) -> tuple[str, ...]:
         return (*job.PACKAGES, *OF_NETWORKS, *strategy_packages(options.strategy))
@@ -521,14 +525,14 @@ class Bagging(job.Job[Options]):
         refuse_of_other_task(options, data)
         if options.strategy == "tpe":
             need_optuna()
-        asked = Asked.of(options.explain, options.image or (), data)
-        asked.refuse_other_images(record)
+        samples_to_explain = SamplesToExplain.of(options.explain, options.image or (), data)
+        samples_to_explain.refuse_other_images(record)
         space = space_of(options, data, record)
-        augment = chosen(options.augment, data.image_shape is not None, data.ink)
-        choices = {name: given(getattr(options, name)) for name in Training.choices}
+        augment = choose_augmentation(options.augment, data.image_shape is not None, data.ink)
+        choices = {name: none_if_auto(getattr(options, name)) for name in TrainingSettings.choices}
         choices["memory_bytes"] = options.memory and int(options.memory * 2**30)
         choices |= {"augment": augment, "is_regression": data.task == REGRESSION}
-        training = Training.of(space.network, len(data.y_train), **choices)
+        training = TrainingSettings.of(space.network, len(data.y_train), **choices)
         inputs = Inputs(data.n_inputs, data.n_classes, data.image_shape)
         outer, lines = list[Fold](), list[str]()
         if options.nested is not None:
@@ -548,16 +552,16 @@ class Bagging(job.Job[Options]):
             race_margin=options.race_margin,
         )
         if space.network not in BY_HAND:  # an error of the user's module shows now
-            from pipelines.nn.networks import network_lines
+            from pipelines.nn.networks import describe_network
 
-            lines = network_lines(trainings.candidates[0][0].spec, inputs)
+            lines = describe_network(trainings.candidates[0][0].spec, inputs)
         if options.n_tuning == 0:
             trainings = trainings.without_search()
         return BaggingPlan(
             options=options,
             data=data,
             record=record,
-            asked=asked,
+            samples_to_explain=samples_to_explain,
             space=space,
             augment=augment,
             trainings=trainings,
@@ -565,7 +569,7 @@ class Bagging(job.Job[Options]):
             network_lines=lines,
         )
 
-    def restore(self, plan: BaggingPlan, session: Session) -> Trained:
+    def restore(self, plan: BaggingPlan, session: Session) -> TrainedMembers:
         """Take the rows of candidates, and of the refits of members that are stored."""
         from pipelines.bagging.train_members import done_before
 
@@ -577,14 +581,14 @@ class Bagging(job.Job[Options]):
         return replace(done, rows=rows, extended=rows, accepted=accepted)
 
     def execute(
-        self, plan: BaggingPlan, done: Trained, session: Session, cluster: Cluster
-    ) -> Trained:
+        self, plan: BaggingPlan, done: TrainedMembers, session: Session, cluster: Cluster
+    ) -> TrainedMembers:
         """Train what is left of the candidates and the members."""
         from pipelines.bagging.train_members import train_members
 
         data = plan.data
         # One's own images come after the test rows.
-        rows = FoldedData.of(data, X_test=plan.asked.after(data.X_test))
+        rows = FoldedData.of(data, X_test=plan.samples_to_explain.after(data.X_test))
         trainings = plan.trainings_on(cluster.device)
         problem = trainings.problem(rows, plan.scoring)
         record_extended(done.extended, plan.options, session, cluster)
@@ -594,7 +598,7 @@ class Bagging(job.Job[Options]):
         )
 
     def answer(
-        self, plan: BaggingPlan, computed: Trained, session: Session, cluster: Cluster | None
+        self, plan: BaggingPlan, computed: TrainedMembers, session: Session, cluster: Cluster | None
     ) -> BaggingAnswer:
         """Reduce the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
@@ -603,11 +607,11 @@ class Bagging(job.Job[Options]):
 
         options, data = plan.options, plan.data
         is_regression = data.task == REGRESSION
-        trained = TrainedEnsemble(
+        ensemble = TrainedEnsemble(
             session.path,
             computed.members(plan.trainings),
             data,
-            plan.asked,
+            plan.samples_to_explain,
             options.folds if options.n_tuning else 1,
             options.seed,
             options.confidence or (OF_INTERVALS if is_regression else CONFIDENCE),
@@ -616,41 +620,43 @@ class Bagging(job.Job[Options]):
         )
         if is_regression:
             with phase(session.echo, "mean       combining the members' predictions"):
-                entries = answer_numbers(trained)
+                entries = answer_numbers(ensemble)
         else:
-            where = (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
+            cluster_arguments = (
+                (cluster.client, cluster.runner.scattered, cluster.device) if cluster else ()
+            )
             with phase(session.echo, "vote       combining the members' predictions"):
-                entries = answer(trained, *where)
+                entries = answer(ensemble, *cluster_arguments)
                 baseline = baseline_of(data)
             error = entries["vote_test_error"]
             remarks = remarks_on(data, baseline, test_error=error, option="")
             entries |= {"baseline": baseline, "remarks": remarks}
-        own = named_code(plan.space.network)
+        network_code = named_code(plan.space.network)
         remark = write_ensemble_importances(
             session.path,
-            list(trained.refits),
+            list(ensemble.refits),
             data,
             options.seed,
             plan.scoring[0] if options.scoring else None,
             options.time_budget,
-            own[0] if own else None,
+            network_code[0] if network_code else None,
         )
         entries["remarks"] += [remark] if remark else []
         if options.nested is not None:
-            from pipelines.bagging.train_members import nested_estimate
+            from pipelines.bagging.train_members import nested_vote_estimate
 
             nested = (session.path, plan.trainings, computed, data.y_train)
-            entries["nested"] = nested_estimate(*nested)
+            entries["nested"] = nested_vote_estimate(*nested)
         return BaggingAnswer.of({**computed.entries, **entries})
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         return of_ensemble(record)
 
-    def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: Trained) -> bool:
+    def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: TrainedMembers) -> bool:
         """Whether a run is finished and no member was lost."""
-        whole = super().is_whole(record, plan, done)
+        is_finished = super().is_whole(record, plan, done)
         trainings = (plan.trainings, *plan.trainings.nested)
-        return whole and len(done.refits) == sum(len(one.seeds) for one in trainings)
+        return is_finished and len(done.refits) == sum(len(part.seeds) for part in trainings)
 
 
 JOB = Bagging

@@ -17,15 +17,15 @@ from pipelines.run.cluster import Cluster
 from pipelines.run.errors import RunStopped
 from pipelines.run.groups import RunOptions, encoding_option
 from pipelines.run.lifecycle import Session
-from pipelines.run.options import at_least, number, option, real, share
+from pipelines.run.options import at_least, fraction, number, option, real
 from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
     from pipelines.graph.files import EdgeFile
-    from pipelines.graph.iteration import Array, Stop
+    from pipelines.graph.iteration import Array, StoppingRule
     from pipelines.graph.random_graphs import RandomGraph
-    from pipelines.graph.ranks import Problem, Ranks
+    from pipelines.graph.ranks import GraphProblem, Ranks
 
 PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
 TOP = 100
@@ -76,7 +76,9 @@ class Options(RunOptions):
         "duplicate edges: sum their weights, or count them once",
         choices=("sum", "once"),
     )
-    alpha: float = share(0.85, "damping factor: probability of following an edge", metavar="NUMBER")
+    alpha: float = fraction(
+        0.85, "damping factor: probability of following an edge", metavar="NUMBER"
+    )
     personalise: str | None = option(
         None,
         "personalisation: a table with nodes in its first column and a vector in each other",
@@ -115,11 +117,11 @@ class Options(RunOptions):
                 "line; give one"
             )
 
-    def stop(self) -> Stop:
+    def stop(self) -> StoppingRule:
         """Return the stopping rule; raises InputError if its options contradict each other."""
-        from pipelines.graph.iteration import Stop
+        from pipelines.graph.iteration import StoppingRule
 
-        return Stop(self.tol or None, self.iterations)
+        return StoppingRule(self.tol or None, self.iterations)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,7 +135,7 @@ class PageRankPlan(job.Plan[Options]):
     device : where ranks are computed
     """
 
-    problem: Problem | None
+    problem: GraphProblem | None
     notes: Sequence[str]
     device: str = "cpu"
 
@@ -151,7 +153,7 @@ class PageRankPlan(job.Plan[Options]):
             )
             if (n_vectors := len(problem.vectors)) > 1:
                 surfer += f", {n_vectors} personal vectors"
-        return [graph, surfer, *noted(self.notes)]
+        return [graph, surfer, *note_lines(self.notes)]
 
     def n_workers(self, kind: str) -> int | None:
         """Return the number of workers: one with all threads, or many if distributed."""
@@ -165,8 +167,8 @@ class PageRankPlan(job.Plan[Options]):
 
         options = self.options
         needs = cugraph.NEEDS_ON_SEVERAL if options.distributed else cugraph.NEEDS
-        able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
-        device = "gpu" if able and cluster.device == "gpu" else "cpu"
+        is_able = cugraph.can_rank(options.dangling, options.personalise is not None, needs)
+        device = "gpu" if is_able and cluster.device == "gpu" else "cpu"
         solver = "cugraph" if device == "gpu" else "pull"
         return replace(self, device=device, entries={"solver": solver})
 
@@ -176,7 +178,7 @@ class PageRank(job.Job[Options]):
 
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one."
-    kind_of_options = Options
+    options_class = Options
     record = GraphRecord
     page = "pipelines.pages.pagerank:GraphReport"
     examples = (
@@ -211,10 +213,10 @@ class PageRank(job.Job[Options]):
         """Read the graph and the vectors, but for a run on many workers."""
         fields: dict[str, Any] = {"options": options, "data": data, "record": record}
         if options.distributed:
-            return PageRankPlan(**fields, problem=None, notes=data.said(options.undirected))
+            return PageRankPlan(**fields, problem=None, notes=data.edge_notes(options.undirected))
         from pipelines.graph.graph import graph_of
         from pipelines.graph.iteration import surfer_on
-        from pipelines.graph.ranks import Problem
+        from pipelines.graph.ranks import GraphProblem
 
         graph = graph_of(
             data,
@@ -222,42 +224,48 @@ class PageRank(job.Job[Options]):
             repeated=options.repeated,
             undirected=options.undirected,
         )
-        user, vectors, notes = surfer_on(
+        surfer, vectors, notes = surfer_on(
             graph.nodes, options.alpha, options.dangling, options.personalise, options.start
         )
         graph = replace(graph, notes=(*graph.notes, *notes))
-        problem = Problem(graph, user, vectors, options.stop())
+        problem = GraphProblem(graph, surfer, vectors, options.stop())
         return PageRankPlan(**fields, problem=problem, notes=graph.notes)
 
     def execute(
         self, plan: PageRankPlan, done: job.Done, session: Session, cluster: Cluster
     ) -> Ranks:
         """Iterate on one worker, or on all; these go on from what an earlier session left."""
-        from pipelines.graph.ranks import Problem, RankTask
+        from pipelines.graph.ranks import GraphProblem, RankTask
 
-        options, every = plan.options, plan.options.checkpoint_every
+        options, interval = plan.options, plan.options.checkpoint_every
         if plan.problem is None:
             from pipelines.graph.distributed import distributed_pagerank
 
             def show(iteration: int, change: float) -> None:
                 session.journal.check()
-                if iteration % every == 0:
+                if iteration % interval == 0:
                     session.echo(f"iteration  {iteration:,}: change {change:.2g}")
 
-            of_graph = ("self_loops", "repeated", "undirected")
-            shared = (*of_graph, "alpha", "personalise", "dangling", "start")
-            how: dict[str, Any] = {name: getattr(options, name) for name in shared}
-            how |= {"stop": options.stop(), "checkpoint_every": every, "device": plan.device}
+            graph_options = ("self_loops", "repeated", "undirected")
+            option_names = (*graph_options, "alpha", "personalise", "dangling", "start")
+            solver_options: dict[str, Any] = {name: getattr(options, name) for name in option_names}
+            solver_options |= {
+                "stop": options.stop(),
+                "checkpoint_every": interval,
+                "device": plan.device,
+            }
             folder = session.path / PARTITIONS
             folder.mkdir(exist_ok=True)
-            ranks = distributed_pagerank(cluster.client, plan.data, folder, callback=show, **how)
-            for line in noted(ranks.notes[len(plan.notes) :]):
+            ranks = distributed_pagerank(
+                cluster.client, plan.data, folder, callback=show, **solver_options
+            )
+            for line in note_lines(ranks.notes[len(plan.notes) :]):
                 session.echo(line)
             return ranks
         problem = replace(plan.problem, device=plan.device, n_threads=cluster.threads)
         todo = [RankTask()]
         with session.journal_writer(cluster, todo) as journal_writer:
-            (outcome,) = cluster.runner.outcomes(Problem.solve, problem, todo)
+            (outcome,) = cluster.runner.outcomes(GraphProblem.solve, problem, todo)
             status = "ok" if outcome.error is None else f"failed: {outcome.error}"
             journal_writer.record(outcome, [{"worker": outcome.worker, "status": status}])
         if outcome.error is not None:
@@ -306,13 +314,13 @@ class PageRank(job.Job[Options]):
             "top": [
                 {"node": str(node), "rank": float(rank)} for node, rank in ranks.top(TOP).items()
             ],
-            "distribution": distribution(ranks.values[:, 0]),
+            "distribution": score_histogram(ranks.values[:, 0]),
         }
         return GraphAnswer.of(entries)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
         """Return the highest ranks, how exact they are, the time."""
-        top = ", ".join(f"{one['node']} ({one['rank']:.3g})" for one in record["top"][:5])
+        top = ", ".join(f"{entry['node']} ({entry['rank']:.3g})" for entry in record["top"][:5])
         end = "" if record["converged"] else "; not converged: --tol was not reached"
         return [
             f"highest    {top}",
@@ -322,12 +330,12 @@ class PageRank(job.Job[Options]):
         ]
 
 
-def noted(notes: Iterable[str]) -> list[str]:
+def note_lines(notes: Iterable[str]) -> list[str]:
     """Return notes on the edges as lines of the terminal."""
     return [f"note       {note}" for note in notes]
 
 
-def distribution(ranks: Array) -> dict[str, list[float]]:
+def score_histogram(ranks: Array) -> dict[str, list[float]]:
     """Count the nodes by rank, in bins of equal width on a logarithmic axis."""
     import numpy as np
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pipelines.errors import InputError, opt
-from pipelines.run.options import argument, option, parse_options, several
+from pipelines.run.options import argument, list_option, option, parse_options
 
 if TYPE_CHECKING:
     from pipelines.report.run_table import RunRow
@@ -43,7 +43,7 @@ class Options:
     folder: Path = argument(
         "DIR", "folder that holds runs, at any depth (default: results)", default=Path("results")
     )
-    where: tuple[str, ...] = several(
+    where: tuple[str, ...] = list_option(
         (),
         "only runs that meet this condition: a column, a comparison and a value, such as "
         '"test_error < 0.02", "data == digits", "name == svm_*", "seconds < 10 min"; more than one '
@@ -84,30 +84,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         conditions = [run_table.Condition.parse(text) for text in options.where]
         sort = None if options.sort is None else run_table.column_named(options.sort, "sort")
-        say = partial(print_error, "runs")
-        with phase(say, f"reading the folders in {options.folder}"):
+        complain = partial(print_error, "runs")
+        with phase(complain, f"reading the folders in {options.folder}"):
             rows, unreadable = run_table.read_rows(options.folder)
         for line in run_table.shortened_list(unreadable):
-            say(f"left out: {line}")
+            complain(f"left out: {line}")
         for condition in conditions:
             if n_without := sum(getattr(row, condition.column) in (None, "") for row in rows):
-                say(f"left out: {count(n_without, 'run')} without a {condition.column}")
-        chosen = run_table.select(rows, conditions, sort, options.reverse)
-        of_all = f"{len(chosen):,} of " * bool(conditions) + count(len(rows), "run")
+                complain(f"left out: {count(n_without, 'run')} without a {condition.column}")
+        chosen_rows = run_table.select_runs(rows, conditions, sort, options.reverse)
+        count_text = f"{len(chosen_rows):,} of " * bool(conditions) + count(len(rows), "run")
         if not rows:
-            say(f"there is no run in {options.folder}; a command writes one with --results")
+            complain(f"there is no run in {options.folder}; a command writes one with --results")
         if options.page is not None:
             with matplotlib_imported():
                 from pipelines.report.runs_page import write_runs_page
             words = " and ".join(options.where)
-            write_runs_page(options.page, options.folder, chosen, of_all, words, unreadable)
+            write_runs_page(
+                options.page, options.folder, chosen_rows, count_text, words, unreadable
+            )
             echo(str(options.page))
         elif options.format == "csv":
-            write_csv(chosen, sys.stdout)
+            write_csv(chosen_rows, sys.stdout)
         else:
-            for line in text_table(chosen, window_width()) if chosen else []:
+            for line in text_table(chosen_rows, window_width()) if chosen_rows else []:
                 echo(line)
-            echo(of_all)
+            echo(count_text)
         return 0
     except InputError as error:
         print_error("runs", error.flagged())
@@ -161,8 +163,8 @@ def text_table(rows: Sequence[RunRow], width: int) -> list[str]:
     from pipelines.console import printable
 
     columns = text_columns(rows)
-    whole = {head: max(map(cell_len, (head, *cells))) for head, cells in columns.items()}
-    widths = {head: min(BROKEN.get(head, width), whole[head]) for head in columns}
+    full_widths = {head: max(map(cell_len, (head, *cells))) for head, cells in columns.items()}
+    widths = {head: min(BROKEN.get(head, width), full_widths[head]) for head in columns}
 
     def room() -> int:
         return width - sum(widths[head] + GAP for head in columns) + GAP
@@ -173,18 +175,18 @@ def text_table(rows: Sequence[RunRow], width: int) -> list[str]:
             left_out.append(head)
             del columns[head]
     for _ in range(max(room(), 0)):  # a letter at a time to the column that lacks most
-        widths[max(columns, key=lambda head: whole[head] - widths[head])] += 1
+        widths[max(columns, key=lambda head: full_widths[head] - widths[head])] += 1
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
     for head in columns:
         side: Any = "right" if head in NUMBERS else "left"
-        most = min(widths[head], whole[head])
-        table.add_column(head, overflow="fold", width=most, justify=side)
+        column_width = min(widths[head], full_widths[head])
+        table.add_column(head, overflow="fold", width=column_width, justify=side)
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*[Text(printable(cell)) for cell in cells])
     console = Console(file=StringIO(), width=width, color_system=None)
-    with console.capture() as printed:
+    with console.capture() as capture:
         console.print(table)
-    lines = [line.rstrip() for line in printed.get().splitlines()]
+    lines = [line.rstrip() for line in capture.get().splitlines()]
     if left_out:
         lines.append(
             f"(no room in {width} letters for {', '.join(left_out)}: --format csv has all columns)"
@@ -201,7 +203,7 @@ def text_columns(rows: Sequence[RunRow]) -> dict[str, list[str]]:
     from pipelines.report.wording import duration, percent
     from pipelines.run_folder.measures import Measure
 
-    def shown(measure: str, error: float | None, score: float | None) -> str:
+    def score_text(measure: str, error: float | None, score: float | None) -> str:
         if error is not None:
             return percent(error) if are_errors else f"error {percent(error)}"
         text = Measure(measure, is_error=False, is_loss=False).text(score)
@@ -215,8 +217,8 @@ def text_columns(rows: Sequence[RunRow]) -> dict[str, list[str]]:
         "command": [row.command for row in rows],
         "data": [row.data for row in rows],
         "best": [row.best for row in rows],
-        f"cv{error}": [shown(row.measure, row.cv_error, row.cv_score) for row in rows],
-        f"test{error}": [shown(row.measure, row.test_error, row.test_score) for row in rows],
+        f"cv{error}": [score_text(row.measure, row.cv_error, row.cv_score) for row in rows],
+        f"test{error}": [score_text(row.measure, row.test_error, row.test_score) for row in rows],
         "status": [row.status for row in rows],
         "time": [duration(row.seconds) for row in rows],
     }

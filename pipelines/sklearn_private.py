@@ -17,7 +17,7 @@ from typing import Any
 # The lowest that pyproject.toml allows, for make test-versions, and that of constraints.txt.
 TRIED = ("1.7.0", "1.9.1")
 
-PLACES = {
+LOCATIONS = {
     "BaseScorer": ("sklearn.metrics._scorer", "_BaseScorer"),
     "HalfBinomialLoss": ("sklearn._loss.loss", "HalfBinomialLoss"),
     "HalfMultinomialLoss": ("sklearn._loss.loss", "HalfMultinomialLoss"),
@@ -39,9 +39,9 @@ PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in PLACES:
+    if name not in LOCATIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, private = PLACES[name]
+    module, private = LOCATIONS[name]
     try:
         return getattr(import_module(module), private)
     except (AttributeError, ModuleNotFoundError) as error:

@@ -20,12 +20,18 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError, opt
 from pipelines.run import summary
 from pipelines.run.cluster import Cluster
-from pipelines.run.options import at_least, increasing_log10, number, option, shown
-from pipelines.run.predict import Predicted, PredictOptions
+from pipelines.run.options import as_text, at_least, increasing_log10, number, option
+from pipelines.run.predict import ModelAnswer, PredictOptions
 from pipelines.run_folder import names
 from pipelines.run_folder.ranking import UNFINISHED
-from pipelines.search.candidates import candidates_of
-from pipelines.search.command import Drawn, DrawnFrom, Scored, SearchJob, SearchPlan
+from pipelines.search.candidates import grid_candidates
+from pipelines.search.command import (
+    CandidateSpace,
+    DrawnCandidate,
+    SearchJob,
+    SearchPlan,
+    SearchResult,
+)
 from pipelines.search.options import OF_STRATEGIES, SearchOptions
 from pipelines.search.scoring import (
     CandidateScorer,
@@ -49,7 +55,7 @@ from pipelines.svm_search.axes import (
     read_values,
     words_in_numbers,
 )
-from pipelines.svm_search.problem import is_brief, refit_and_test, svm_problem, workers_for
+from pipelines.svm_search.problem import is_brief, refit_and_test_svm, svm_problem, workers_for
 from pipelines.svm_search.record import SvmAnswer, SvmRecord, SvmRow
 from pipelines.svm_search.summary import of_grid
 
@@ -63,8 +69,8 @@ OF_GRIDS = ("c", "n_c", "gamma", "n_gamma", "epsilon", "n_epsilon")  # options
 SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
 
 
-bounds = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
-by_hand = partial(option, None, parse=read_values, metavar="VALUE,VALUE")
+bounds_option = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
+values_option = partial(option, None, parse=read_values, metavar="VALUE,VALUE")
 
 
 @dataclass(frozen=True)
@@ -73,32 +79,32 @@ class Options(SVMOptions, SearchOptions):
 
     group: ClassVar[str] = "grid"
 
-    c: tuple[float, ...] | None = by_hand(
+    c: tuple[float, ...] | None = values_option(
         help="values of C, separated by commas, instead of --n-c and --log-c"
     )
     n_c: int | None = number(None, "number of C values (default: 8)", rule=at_least(1, 10_000))
-    log_c: tuple[float, float] | None = bounds(
+    log_c: tuple[float, float] | None = bounds_option(
         None, "bounds of log10 C; by default -3 6 for images, -2 4 for tables"
     )
-    gamma: tuple[float | str, ...] | None = by_hand(
+    gamma: tuple[float | str, ...] | None = values_option(
         help="values of gamma instead of --n-gamma and --log-gamma: numbers, or scikit-learn's "
         "scale and auto, from all training rows"
     )
     n_gamma: int | None = number(
         None, "number of gamma values (default: 8)", rule=at_least(1, 10_000)
     )
-    log_gamma: tuple[float, float] | None = bounds(
+    log_gamma: tuple[float, float] | None = bounds_option(
         None,
         "bounds of log10 gamma; by default from a hundredth (for images a thousandth) to ten times "
         "1 / (features × variance)",
     )
-    epsilon: tuple[float, ...] | None = by_hand(
+    epsilon: tuple[float, ...] | None = values_option(
         help="values of epsilon instead of --n-epsilon and --log-epsilon (regression)"
     )
     n_epsilon: int | None = number(
         None, "number of epsilon values (regression; default: 3)", rule=at_least(1, 1_000)
     )
-    log_epsilon: tuple[float, float] | None = bounds(
+    log_epsilon: tuple[float, float] | None = bounds_option(
         None,
         "bounds of log10 epsilon, in standard deviations of the target (default: -2 0)",
     )
@@ -123,13 +129,13 @@ class Options(SVMOptions, SearchOptions):
                 if (value := getattr(self, other)) is not None:
                     raise InputError(
                         f"{opt(name)} gives the values themselves and excludes {opt(other)}, got "
-                        f"{shown(value)}; leave one of them out"
+                        f"{as_text(value)}; leave one of them out"
                     )
         for name in OF_GRIDS if self.strategy in DRAWING else ():
             if (value := getattr(self, name)) is not None:
                 raise InputError(
                     f"{opt(name)} is of a grid, and {opt('strategy', self.strategy)} draws between "
-                    f"{opt('log_c')} and the like, got {shown(value, ',')}; leave one of them out"
+                    f"{opt('log_c')} and the like, got {as_text(value, ',')}; leave one of them out"
                 )
         if self.gamma is not None and self.kernel == "linear":
             raise InputError(
@@ -167,16 +173,19 @@ class GridPlan(SearchPlan[Options]):
         data = self.dataset
         decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         n_values = {name: len({point[name] for point in self.points}) for name in self.points[0]}
-        shape, what = " x ".join(f"{n} {name}" for name, n in n_values.items()), "grid"
+        shape, search_name = " x ".join(f"{n} {name}" for name, n in n_values.items()), "grid"
         if self.options.strategy in DRAWING:
-            few = "" if self.draws else f" of {n_values['gamma']} gamma"
-            shape, what = f"{self.n_candidates} candidates{few}", self.options.strategy
+            gamma_text = "" if self.draws else f" of {n_values['gamma']} gamma"
+            shape, search_name = (
+                f"{self.n_candidates} candidates{gamma_text}",
+                self.options.strategy,
+            )
         scoring = self.scoring[0]
         best_by = "" if scoring == "accuracy" else f", the best by {scoring}"
         return [
             *data.lines,
-            summary.of_data(data, f"{data.X_train.shape[1]} features", self.options.limit),
-            f"{what:10} {shape} x {self.fits_in_words}, {decision}{best_by}",
+            summary.data_line(data, f"{data.X_train.shape[1]} features", self.options.limit),
+            f"{search_name:10} {shape} x {self.fits_in_words}, {decision}{best_by}",
             *filter(None, [self.approximation]),
             *words_in_numbers(self.options.gamma or (), data, self.features is not None),
         ]
@@ -219,17 +228,17 @@ class GridPlan(SearchPlan[Options]):
 
     def make_problem(self, device: str, n_threads: int) -> Problem:
         solver = resolve_backend(self.solver, device)
-        about = {"n_threads": n_threads, "device": device, "seed": self.options.seed}
-        settings = self.options.settings(**about)
+        context = {"n_threads": n_threads, "device": device, "seed": self.options.seed}
+        settings = self.options.settings(**context)
         scorer = CandidateScorer(self.scoring, labels=self.labels)
         return svm_problem(
             self.rows, self.splits, self.points, solver, settings, scorer, self.is_brief
         )
 
-    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
+    def sources(self, problem: Problem) -> Sequence[CandidateSpace]:
         """See ``SearchPlan``; one, as there is one algorithm."""
 
-        def make(point: Point) -> Drawn:
+        def make(point: Point) -> DrawnCandidate:
             return replace(stand_in, parameters=point, estimator=replace(svm, **point)), group
 
         (stand_in, *_), (group, *_) = problem.candidates, problem.groups
@@ -257,7 +266,7 @@ def _is_brief(plan: GridPlan) -> bool:
     )
 
 
-class Search(SearchJob[Options]):
+class SVMSearchJob(SearchJob[Options]):
     """Every C and gamma of a grid on every fold; the best candidate is fitted and tested.
 
     A target of numbers is fitted by epsilon-SVR, on C × gamma × epsilon.
@@ -265,12 +274,12 @@ class Search(SearchJob[Options]):
 
     command = "svm_grid"
     description = "Grid search of a kernel SVM over C and gamma, with cross-validation."
-    kind_of_options = Options
+    options_class = Options
     row = SvmRow
     record = SvmRecord
     kind_of_answer = SvmAnswer
     page = "pipelines.pages.svm_grid:SvmReport"
-    kind_of_predict = PredictOptions
+    predict_options_class = PredictOptions
     model_files = (names.MODEL,)
     candidate_options = OF_STRATEGIES.union(
         OF_GRIDS, ("log_c", "log_gamma", "log_epsilon", "probability")
@@ -288,10 +297,10 @@ class Search(SearchJob[Options]):
         return load_machine(run)
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
-        from pipelines.svm_search.predict import predict_rows
+    def predict_rows(rows: NewRows, options: PredictOptions) -> ModelAnswer:
+        from pipelines.svm_search.predict import predict_with_machine
 
-        return predict_rows(rows, options.run)
+        return predict_with_machine(rows, options.run)
 
     def plan_candidates(
         self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
@@ -312,21 +321,21 @@ class Search(SearchJob[Options]):
         elif options.epsilon is not None:
             raise InputError(
                 f"{opt('epsilon')} is for a target of numbers, and this one is classes, got "
-                f"{shown(options.epsilon, ',')}; leave it out, or say {opt('task', 'regression')}"
+                f"{as_text(options.epsilon, ',')}; leave it out, or say {opt('task', 'regression')}"
             )
-        named = () if options.scoring is None else (options.scoring,)
-        scoring = make_scoring(named, dataset, of_predictions=True)
+        scorer_names = () if options.scoring is None else (options.scoring,)
+        scoring = make_scoring(scorer_names, dataset, of_predictions=True)
         if options.strategy in DRAWING:
-            points, chosen = draw_points(options, dataset)
+            points, chosen_options = draw_points(options, dataset)
         else:
-            axes, chosen = axes_of(options, dataset)
-            points = candidates_of(axes)
+            axes, chosen_options = axes_of(options, dataset)
+            points = grid_candidates(axes)
         n_splits = len(fields["splits"][SEARCH, WHOLE])
         approximate, line = choose_approximation(
             options, dataset, points, n_splits, options.time_budget
         )
-        chosen |= {"landmarks": None} if approximate == "none" else {}
-        options = replace(options, scoring=scoring[0], approximate=approximate, **chosen)
+        chosen_options |= {"landmarks": None} if approximate == "none" else {}
+        options = replace(options, scoring=scoring[0], approximate=approximate, **chosen_options)
         plan = GridPlan(
             approximation=line,
             **fields,
@@ -346,12 +355,12 @@ class Search(SearchJob[Options]):
     def refit(self, plan: GridPlan, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
         solver = resolve_backend(plan.solver, cluster.device)
         probability, brief = plan.options.probability, plan.is_brief
-        return partial(refit_and_test, solver=solver, probability=probability, brief=brief)
+        return partial(refit_and_test_svm, solver=solver, probability=probability, brief=brief)
 
     def answer_of_best(
         self,
         plan: GridPlan,
-        scored: Scored,
+        scored: SearchResult,
         path: Path,
         candidates: pd.DataFrame,
         tested: dict[str, Any],
@@ -392,7 +401,7 @@ class Search(SearchJob[Options]):
         return of_grid(record, candidates, path)
 
 
-JOB = Search
+JOB = SVMSearchJob
 main, run = JOB.main, JOB.run
 
 

@@ -97,10 +97,10 @@ def line(what: str, solve: Callable[[], None]) -> str:
     started = time.perf_counter()
     solve()
     seconds = time.perf_counter() - started
-    lost = [path for path in COMPILED if not path.exists()]
-    if lost:
+    lost_files = [path for path in COMPILED if not path.exists()]
+    if lost_files:
         raise OSError(
-            f"what was compiled for {what} cannot be kept in {lost[0].parent}; "
+            f"what was compiled for {what} cannot be kept in {lost_files[0].parent}; "
             "set NUMBA_CACHE_DIR to a folder with room"
         )
     folders = ", ".join(sorted({str(path.parent) for path in (*COMPILED, *LOADED)}))
@@ -127,8 +127,8 @@ def solve_on_cpu() -> None:
     X, y, folds = small_problem()
     for decision, memory in product(("ovo", "ovr"), (1 << 30, 50_000)):
         options = {"decision": decision, "memory_bytes": memory, "n_threads": 1}
-        for classes, some in product((y, y % 2), (folds, folds[:1])):
-            cross_validate_path(X, classes, GAMMAS, CS, some, **options)
+        for classes, splits in product((y, y % 2), (folds, folds[:1])):
+            cross_validate_path(X, classes, GAMMAS, CS, splits, **options)
     fit_regression(X, X[:, 0], C=1e4, gamma=0.1, n_threads=1)
     fit_landmarks(X, y, 1.0, GAMMAS[0], Settings(n_landmarks=20, n_threads=1))
 
@@ -144,8 +144,8 @@ def rank_nodes() -> None:
     weights = rng.uniform(size=500)
     for table, repeated in product((edges, (*edges, weights)), ("sum", "once")):
         for personalise in (None, pd.DataFrame(np.eye(50)[:, :2])):
-            how = {"repeated": repeated, "personalise": personalise, "n_jobs": 1}
-            compute_pagerank(table, nodes=50, **how)
+            arguments = {"repeated": repeated, "personalise": personalise, "n_jobs": 1}
+            compute_pagerank(table, nodes=50, **arguments)
 
 
 def solve_on_gpu(xp: Any = None) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.run_folder.journal import Journal
 from pipelines.svm_grid import main
 from tests.command_runs import (
@@ -211,7 +211,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
 
     write_journal(folder, some)
     done, left = (sum(one["cost"] for one in part) for part in (some, lines[25:]))
-    about_left = f"about {clock(120 / 2 * left / done)} with the same number of workers"
+    about_left = f"about {time_text(120 / 2 * left / done)} with the same number of workers"
     assert said().endswith(f"25 of 100 fits done in 1:30 min, 75 left, {about_left}")
     before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     with Journal(folder / "journal.jsonl"):  # while another process goes on with it

@@ -84,7 +84,7 @@ def test_a_command_has_the_signature_of_its_options(name: str) -> None:
 def test_a_command_shows_what_is_called(name: str) -> None:
     module = getattr(pipelines, name)
     assert dir(module) == ["main", "run"]
-    assert module.Options is module.JOB.kind_of_options
+    assert module.Options is module.JOB.options_class
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -13,7 +13,7 @@ import sklearn
 from packaging.version import Version
 
 from pipelines import sklearn_private
-from pipelines.sklearn_private import PLACES, TRIED
+from pipelines.sklearn_private import LOCATIONS, TRIED
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,14 +32,14 @@ def versions_in(file: str, pin: str) -> list[Version]:
 
 
 def test_the_installed_version_has_every_name() -> None:
-    assert all(callable(getattr(sklearn_private, name)) for name in PLACES)
+    assert all(callable(getattr(sklearn_private, name)) for name in LOCATIONS)
 
 
 @pytest.mark.parametrize("place", [("sklearn.base", "_gone"), ("sklearn._gone", "_fit_context")])
 def test_a_name_that_is_gone_is_told_in_one_line(
     place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PLACES, "fit_context", place)
+    monkeypatch.setitem(LOCATIONS, "fit_context", place)
     with pytest.raises(ImportError) as error:
         from pipelines.sklearn_private import fit_context  # noqa: F401
     assert str(error.value) == (

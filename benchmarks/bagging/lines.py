@@ -21,11 +21,11 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.fit import generator_of
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training, torch_device
+from pipelines.nn.settings import TrainingSettings, torch_device
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.shared.networks import Network
-from pipelines.search.tasks import make_tasks, rows_of
+from pipelines.search.shared.networks import NetworkCandidate
+from pipelines.search.tasks import make_tasks, task_rows
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Problem:
     trainings: Trainings
 
     @property
-    def training(self) -> Training:
+    def training(self) -> TrainingSettings:
         """Settings that all candidates share."""
         return self.trainings.training
 
     @property
-    def candidates(self) -> Sequence[Network]:
+    def candidates(self) -> Sequence[NetworkCandidate]:
         """Draws from a search space."""
         return self.trainings.candidates[0]
 
@@ -87,7 +87,7 @@ def make_problem(
     limit: int | None = None,
     data_dir: str = "data",
     seed: int = 0,
-    training: Training | None = None,
+    training: TrainingSettings | None = None,
 ) -> Problem:
     """Load a data set and draw candidates, as a bagging run does.
 
@@ -96,7 +96,7 @@ def make_problem(
     InputError
         The data set cannot be had, or the space is not for it.
     """
-    training = training or Training()
+    training = training or TrainingSettings()
     dataset = load_dataset(name, data_dir=data_dir, limit=limit, seed=seed)
     inputs = Inputs(dataset.X_train.shape[1], dataset.n_classes, dataset.image_shape)
     counts: dict[str, Any] = {
@@ -119,7 +119,7 @@ def train_with_us(problem: Problem, runner: InProcess | OnCluster) -> Cells:
     """
     cells, searches = Cells({}, {}, {}), problem.trainings.problem(problem.data())
     (stage,) = problem.trainings.stages
-    for outcome in runner.outcomes(rows_of, searches, make_tasks(searches, stage)):
+    for outcome in runner.outcomes(task_rows, searches, make_tasks(searches, stage)):
         rows = outcome.result or []
         failed = [row["status"] for row in rows if row["status"].startswith("failed")]
         if outcome.error or failed:

@@ -10,7 +10,7 @@ from benchmarks.gpu.compiling import warming_up
 from benchmarks.gpu.figures import note
 from benchmarks.grid_search.lines import Errors, Problem, compare, make_problem
 from benchmarks.timing import Timed, in_turn, ratios
-from pipelines.search.tasks import make_tasks, rows_of
+from pipelines.search.tasks import make_tasks, task_rows
 from pipelines.svm.settings import Settings
 
 ROWS = 5_000
@@ -50,7 +50,7 @@ def fit_cells(problem: Problem, solver: str) -> Errors:
         row
         for task in make_tasks(search)
         if task.splits == (FOLD,)
-        for row in rows_of(search, task)
+        for row in task_rows(search, task)
     ]
     failed = [row["status"] for row in rows if row["n_errors"] is None]
     if failed:

@@ -26,7 +26,7 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
     limit : rows that are trained on
     """
     from pipelines.nn_bagging import Bagging
-    from pipelines.svm_grid import Search
+    from pipelines.svm_grid import SVMSearchJob
 
     most = most or len(gpus())
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
@@ -34,7 +34,7 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
     data |= {"folds": 3, "limit": limit, "cluster": kind, "quiet": True}
     n_tasks = UNITS_A_GPU * most
     for job, least, whole in (
-        (Search, {"n_c": 1, "n_gamma": 1}, {"n_c": 12, "n_gamma": n_tasks}),
+        (SVMSearchJob, {"n_c": 1, "n_gamma": 1}, {"n_c": 12, "n_gamma": n_tasks}),
         (
             Bagging,
             {"n_bootstrap": 1, "n_tuning": 1, "max_epochs": 1},

@@ -37,7 +37,7 @@ def compare_training() -> None:
         train_plain,
         train_with_us,
     )
-    from pipelines.nn.settings import Training
+    from pipelines.nn.settings import TrainingSettings
     from pipelines.run.tasks import InProcess
 
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
@@ -50,7 +50,7 @@ def compare_training() -> None:
             n_folds=FOLDS,
             limit=ROWS,
             data_dir=where,
-            training=Training(max_epochs=EPOCHS, least_fall=-1e9, device="gpu"),
+            training=TrainingSettings(max_epochs=EPOCHS, least_fall=-1e9, device="gpu"),
         )
         for space in ("study", "small")  # the host draws first weights of the study's for 15 s
     )

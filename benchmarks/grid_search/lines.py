@@ -14,12 +14,12 @@ from pipelines.data.folds import make_folds
 from pipelines.data.load import load_dataset
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.run.tasks import InProcess, OnCluster
-from pipelines.search.candidates import candidates_of
+from pipelines.search.candidates import grid_candidates
 from pipelines.search.command import run_tasks
 from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
-from pipelines.search.tasks import SEARCH, make_tasks, rows_of
+from pipelines.search.tasks import SEARCH, make_tasks, task_rows
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import svm_problem, workers_for
@@ -62,7 +62,7 @@ class Problem:
         """The search of the grid, on new data."""
         splits, axes = {(SEARCH, 1.0): self.folds}, {"C": self.Cs, "gamma": self.gammas}
         return svm_problem(
-            self.data(), splits, candidates_of(axes), solver, settings, CandidateScorer()
+            self.data(), splits, grid_candidates(axes), solver, settings, CandidateScorer()
         )
 
     @property
@@ -159,7 +159,7 @@ def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:
     """Have every worker import, and where it must compile, what the search will use."""
     few = replace(problem, Cs=problem.Cs[:2], gammas=problem.gammas[:1])
     grid = few.search(solver, Settings(n_threads=2))
-    client.run(rows_of, grid, make_tasks(grid)[0])
+    client.run(task_rows, grid, make_tasks(grid)[0])
 
 
 def compare(ours: Errors, other: Errors) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def lines_of(
 
     def ours(**where: Any) -> Found:
         search = GridSearch(workload.estimator, dict(workload.grid), **options, **where).fit(X, y)
-        return Found(_scores(search, len(folds)), search.fits.made)
+        return Found(_scores(search, len(folds)), search.fits.n_made)
 
     def theirs(**where: Any) -> Found:
         search = GridSearchCV(workload.estimator, dict(workload.grid), **options, **where)

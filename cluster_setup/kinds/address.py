@@ -49,9 +49,9 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         try:
             waits.wait_for_workers(client, workers, waits.SECONDS_FOR_WORKERS)
         except TimeoutError:
-            there = len(client.scheduler_info(n_workers=-1)["workers"])
+            n_present = len(client.scheduler_info(n_workers=-1)["workers"])
             raise ClusterError(
-                f"--cluster {address} must have {workers} worker(s), has {there} after "
+                f"--cluster {address} must have {workers} worker(s), has {n_present} after "
                 f"{waits.SECONDS_FOR_WORKERS} s; start some with 'dask worker {address}'"
             ) from None
         yield client
@@ -63,8 +63,8 @@ def _way_out(address: str, reason: str) -> str:
             "is it the certificate that its scheduler was started with that Dask's configuration "
             "names? docs/how-to/own-scheduler.md has a whole example"
         )
-    also = "" if "refused" in reason else "write tls:// if it was started with a certificate, "
-    return f"{also}start one with 'dask scheduler', or use --cluster local"
+    tls_hint = "" if "refused" in reason else "write tls:// if it was started with a certificate, "
+    return f"{tls_hint}start one with 'dask scheduler', or use --cluster local"
 
 
 def _refuse_without_certificate(address: str) -> None:

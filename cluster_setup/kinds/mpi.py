@@ -23,7 +23,7 @@ from cluster_setup.on_this_machine.devices import VISIBLE, gpu_lack, reasons_in_
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
 from cluster_setup.profiles.values import path_here
-from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
+from cluster_setup.settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,18 +64,20 @@ def take_part(options: ClusterOptions) -> None:
         )
     profile = load_profile(options.profile) if options.profile else None
     try:  # a rank is on the node already
-        local = profile and profile.local_directory and str(path_here(profile.local_directory))
+        local_directory = (
+            profile and profile.local_directory and str(path_here(profile.local_directory))
+        )
     except ValueError as error:
         raise ClusterError(f"--profile {options.profile}: local_directory {error}") from None
     # On every rank: the scheduler and the workers read their own.
-    dask.config.set(settings_of(options.dashboard))
+    dask.config.set(dask_settings(options.dashboard))
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks, options)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         runs_the_program = dask_mpi.initialize(
             interface=profile.interface if profile else None,
-            local_directory=local,
+            local_directory=local_directory,
             protocol="tls://" if options.tls else "tcp://",
             **(scheduler_dashboard(options.dashboard) if ranks.rank == SCHEDULER else {}),
             # A worker that dies is started again by its nanny, inside its rank.
@@ -122,8 +124,8 @@ def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
         if ranks.rank == PROGRAM:
             options.echo(security.NO_TLS)
         return
-    made = Security.temporary() if ranks.rank == SCHEDULER else None
-    pair = (made.tls_ca_file, made.tls_scheduler_key) if made else None
+    credentials = Security.temporary() if ranks.rank == SCHEDULER else None
+    pair = (credentials.tls_ca_file, credentials.tls_scheduler_key) if credentials else None
     certificate, key = ranks.bcast(pair, root=SCHEDULER)
     setting = "distributed.comm.tls"
     dask.config.set(
@@ -137,9 +139,9 @@ def _take_one_gpu(ranks: Any, options: ClusterOptions) -> None:
     """Give each worker of a node a usable GPU of its own where all of them see all GPUs."""
     from mpi4py import MPI
 
-    works = ranks.rank > PROGRAM
-    node = ranks.Split_type(MPI.COMM_TYPE_SHARED).Split(works)
-    if not works:
+    is_worker = ranks.rank > PROGRAM
+    node = ranks.Split_type(MPI.COMM_TYPE_SHARED).Split(is_worker)
+    if not is_worker:
         return
     gpus = visible_gpus()
     left_out = {gpu: lack.why for gpu in gpus if (lack := gpu_lack(gpu))}

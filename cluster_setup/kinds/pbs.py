@@ -16,14 +16,14 @@ HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 def _parse_states(output: str) -> dict[str, JobState]:
     """Parse ``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
-    found = {}
+    states = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":
             # dask-jobqueue knows a job by its number alone.
             number, state = words[0].split(".")[0], words[-2]
             obstacle = HELD if state == "H" else None
-            found[number] = JobState(state in "QHWT", f"state {state}", obstacle)
-    return found
+            states[number] = JobState(state in "QHWT", f"state {state}", obstacle)
+    return states
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:

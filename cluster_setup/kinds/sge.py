@@ -16,12 +16,12 @@ HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 def _parse_states(output: str) -> dict[str, JobState]:
     """Parse ``job-ID  prior  name  user  state ...``: ``q`` waits, ``h`` is held, ``E`` ended."""
-    found = {}
+    states = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:
             obstacle = HELD if "h" in words[4] else None
-            found[words[0]] = JobState("q" in words[4], f"state {words[4]}", obstacle)
-    return found
+            states[words[0]] = JobState("q" in words[4], f"state {words[4]}", obstacle)
+    return states
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:

@@ -91,15 +91,15 @@ def _states_command(ids: Sequence[str]) -> list[str]:
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    found = {}
+    states = {}
     for line in output.splitlines():
         job, state, reason = line.strip().split("|", 2)
         if state in WAITING:
-            fitting = (obstacle for pattern, obstacle in OBSTACLES if pattern.search(reason))
-            found[job] = JobState(True, reason, next(fitting, None))
+            matches = (obstacle for pattern, obstacle in OBSTACLES if pattern.search(reason))
+            states[job] = JobState(True, reason, next(matches, None))
         elif state in ALIVE:
-            found[job] = JobState(waits=False)
-    return found
+            states[job] = JobState(waits=False)
+    return states
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     if shlex.quote(output) != output:  # between double quotes sbatch reads all but " and \ as it is
         output = '"' + output.replace('"', r"\"") + '"'
     directives = ["--no-requeue", f"--output={output}"]
-    gigabytes, rest = divmod(profile.mebibytes, 1024)
+    gigabytes, mebibytes_left = divmod(profile.mebibytes, 1024)
     if gpu:
         directives.append(f"--gres={profile.gres}")
     return {
@@ -116,7 +116,7 @@ def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
         "account": profile.account,
         "walltime": profile.walltime,
         "job_cpu": profile.cores,
-        "job_mem": f"{gigabytes}G" if not rest else f"{profile.mebibytes}M",
+        "job_mem": f"{gigabytes}G" if not mebibytes_left else f"{profile.mebibytes}M",
         "job_extra_directives": [*directives, *profile.directives],
     }
 

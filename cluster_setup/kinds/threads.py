@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import shutdown
-from cluster_setup.on_this_machine import started, with_time_limits
+from cluster_setup.on_this_machine import start_cluster, with_time_limits
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, NO_LOGS, scheduler_dashboard, settings_of
+from cluster_setup.settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,11 +46,11 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         silence_logs=NO_LOGS,
     )
     # Without a dashboard its pages, and bokeh, need not be imported; those of workers never are.
-    settings = settings_of(options.dashboard or "off")
+    settings = dask_settings(options.dashboard or "off")
     settings |= {"distributed.worker.http.routes": [], "distributed.dashboard.link": link}
     with (
         dask.config.set(settings),
-        started(options.kind, start) as cluster,
+        start_cluster(options.kind, start) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.sync(_close_ports, cluster, also_of_scheduler=options.dashboard in (None, "off"))

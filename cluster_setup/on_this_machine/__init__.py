@@ -32,7 +32,7 @@ WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nanni
 
 
 @contextmanager
-def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Iterator[Client]:
+def open_client(options: ClusterOptions, cluster_class: Any, **arguments: Any) -> Iterator[Client]:
     """Open a client of worker processes on loopback, which are restarted when they die."""
     from distributed import Client, Security
 
@@ -53,9 +53,9 @@ def open_client(options: ClusterOptions, cluster_class: Any, **more: Any) -> Ite
         scheduler_kwargs=scheduler_dashboard(options.dashboard),
         # A worker that dies is restarted and shown in the summary: no need to alarm.
         silence_logs=NO_LOGS,
-        **more,
+        **arguments,
     )
-    with started(options.kind, start) as cluster:
+    with start_cluster(options.kind, start) as cluster:
         restart_lost_workers(cluster)
         with Client(cluster, set_as_default=False) as client:
             yield client
@@ -109,7 +109,7 @@ def _mark_running(nanny: Any, scheduler: Any) -> None:
 
 
 @contextmanager
-def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
+def start_cluster(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     """Start a cluster of this machine, again where its workers die meanwhile; close it at the end.
 
     SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
@@ -122,14 +122,14 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
     """
     import psutil
 
-    before = set(psutil.Process().children())
+    earlier_processes = set(psutil.Process().children())
     signals: list[int] = []
-    too_long = threading.Timer(SECONDS_AFTER_A_SIGNAL, _kill_workers, (before,))
-    too_long.daemon = True
+    kill_timer = threading.Timer(SECONDS_AFTER_A_SIGNAL, _kill_workers, (earlier_processes,))
+    kill_timer.daemon = True
 
     def note(number: int, frame: FrameType | None) -> None:
         if not signals:
-            too_long.start()
+            kill_timer.start()
         signals.append(number)
 
     with shutdown.handle_signals(note):
@@ -152,7 +152,7 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
                 cause: BaseException = error
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            _kill_workers(before)  # those that the failed start has left
+            _kill_workers(earlier_processes)  # those that the failed start has left
             if signals:
                 raise KeyboardInterrupt
             if attempt == STARTS:
@@ -164,7 +164,7 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
                     f"connected, {STARTS} times in a row ({reason}); is there enough memory for "
                     "--workers?"
                 )
-    too_long.cancel()
+    kill_timer.cancel()
     try:
         for number in signals:
             signal.raise_signal(number)
@@ -173,11 +173,11 @@ def started(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         shutdown.close_or_kill(cluster)
 
 
-def _kill_workers(before: Set[psutil.Process]) -> None:
+def _kill_workers(earlier_processes: Set[psutil.Process]) -> None:
     """Kill the processes that were spawned since ``before``."""
     import psutil
 
-    for process in set(psutil.Process().children()) - before:
+    for process in set(psutil.Process().children()) - earlier_processes:
         with suppress(psutil.Error):  # it has ended
             if any("spawn_main" in word for word in process.cmdline()):
                 process.kill()
@@ -215,16 +215,16 @@ def with_time_limits(base: Any) -> Any:
     class LimitedCluster(base):
         def sync(
             self,
-            act: Any,
-            *what: Any,
+            coroutine_function: Any,
+            *arguments: Any,
             asynchronous: bool | None = None,
             callback_timeout: float | None = None,
-            **how: Any,
+            **keywords: Any,
         ) -> Any:
             limit = SECONDS_TO_START if callback_timeout is None else callback_timeout
 
             async def limited() -> Any:
-                future = asyncio.ensure_future(act(*what, **how))
+                future = asyncio.ensure_future(coroutine_function(*arguments, **keywords))
                 try:
                     await asyncio.wait({future}, timeout=limit)
                     if not future.done():

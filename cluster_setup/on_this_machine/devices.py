@@ -22,9 +22,9 @@ def available_cores() -> int:
     from joblib import cpu_count
 
     # Not every queue binds its jobs to the cores they asked for.
-    asked = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"))
+    job_cores = (os.environ.get(name, "") for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"))
     return min(
-        [cpu_count(), *(int(number) for number in asked if number.isdigit() and int(number))]
+        [cpu_count(), *(int(number) for number in job_cores if number.isdigit() and int(number))]
     )
 
 
@@ -57,8 +57,8 @@ class Gpu:
         return self.uuid.startswith("MIG-")
 
     def __str__(self) -> str:
-        of = f", {self.memory / 2**30:.0f} GiB" if self.memory else ""
-        return f"{self.name}{of} ({self.uuid})"
+        size_text = f", {self.memory / 2**30:.0f} GiB" if self.memory else ""
+        return f"{self.name}{size_text} ({self.uuid})"
 
 
 def visible_gpus() -> list[Gpu]:
@@ -98,23 +98,25 @@ class Lack:
 
 def driver_lack() -> Lack | None:
     """What driver the packages here need, and which is there; None if it will do."""
-    if (needed := _needed()) is None or not _has_nvml():
+    if (needs := _needed()) is None or not _has_nvml():
         return None
     with _nvml() as nvml:
         driver = str(nvml.nvmlSystemGetDriverVersion())
-    cuda, least, _ = needed
-    if int(driver.partition(".")[0]) >= least:
+    cuda, least_driver, _ = needs
+    if int(driver.partition(".")[0]) >= least_driver:
         return None
-    why = f"CUDA {cuda} needs NVIDIA driver {least} or newer, found {driver}"
+    why = f"CUDA {cuda} needs NVIDIA driver {least_driver} or newer, found {driver}"
     return Lack(why, ("update the driver", _older_cuda()))
 
 
 def gpu_lack(gpu: Gpu) -> Lack | None:
     """What GPU the packages here need, and what this one is; None if it will do."""
-    if (needed := _needed()) is None or gpu.capability >= needed[2]:
+    if (needs := _needed()) is None or gpu.capability >= needs[2]:
         return None
-    least, found = (".".join(map(str, capability)) for capability in (needed[2], gpu.capability))
-    why = f"CUDA {needed[0]} needs compute capability {least} or newer, found {found}"
+    least, gpu_capability = (
+        ".".join(map(str, capability)) for capability in (needs[2], gpu.capability)
+    )
+    why = f"CUDA {needs[0]} needs compute capability {least} or newer, found {gpu_capability}"
     return Lack(why, (_older_cuda(),) if gpu.capability >= NEEDED["cupy-cuda12x"][2] else ())
 
 
@@ -145,8 +147,10 @@ def gpu_memory_held() -> int | None:
     with _nvml() as nvml:
         for handle, _ in _visible(nvml):
             processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            own = [one.usedGpuMemory or 0 for one in processes if one.pid == os.getpid()]
-            return sum(own) or int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+            own_bytes = [
+                process.usedGpuMemory or 0 for process in processes if process.pid == os.getpid()
+            ]
+            return sum(own_bytes) or int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
     return None
 
 
@@ -200,13 +204,13 @@ def _memory(nvml: Any, handle: Any) -> int | None:
 def _visible(nvml: Any) -> list[tuple[Any, Any]]:
     """The handles of what CUDA lets this process use, each with that of its whole GPU."""
     names = dict[str, list[tuple[Any, Any]]]()  # of each entry that CUDA takes
-    everything = []
+    all_parts = []
     for index in range(nvml.nvmlDeviceGetCount()):
         gpu = nvml.nvmlDeviceGetHandleByIndex(index)
         uuid = nvml.nvmlDeviceGetUUID(gpu)
         slices = _slices(nvml, gpu)
         parts = [(gpu, gpu)] if slices is None else [(part, gpu) for part in slices]
-        everything += parts
+        all_parts += parts
         names |= {str(index): parts, uuid: parts}
         for part in slices or ():
             names[nvml.nvmlDeviceGetUUID(part)] = [(part, gpu)]
@@ -214,15 +218,15 @@ def _visible(nvml: Any) -> list[tuple[Any, Any]]:
             names["MIG-{}/{}/{}".format(uuid, *ids)] = [(part, gpu)]  # as of old
     entries = os.environ.get(VISIBLE)
     if entries is None:
-        return everything
-    chosen = []
+        return all_parts
+    visible_parts = []
     for entry in map(str.strip, entries.split(",")):
         start = str(int(entry)) if entry.isdigit() else entry or "none"
-        found = next((parts for name, parts in names.items() if name.startswith(start)), [])
-        if not found:  # CUDA, too, ignores everything from the first invalid entry on
+        matches = next((parts for name, parts in names.items() if name.startswith(start)), [])
+        if not matches:  # CUDA, too, ignores everything from the first invalid entry on
             break
-        chosen += [part for part in found if part not in chosen]
-    return chosen
+        visible_parts += [part for part in matches if part not in visible_parts]
+    return visible_parts
 
 
 def _slices(nvml: Any, gpu: Any) -> list[Any] | None:

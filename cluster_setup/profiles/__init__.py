@@ -147,7 +147,7 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
     """
     name = name or f"generic-{queue}"
     try:
-        profile = Profile.model_validate(_read(name, seen=()))
+        profile = Profile.model_validate(_read(name, earlier_paths=()))
     except ValidationError as error:
         first = error.errors()[0]
         key, message = first["loc"][0], first["msg"].removeprefix("Value error, ")
@@ -168,9 +168,9 @@ def load_profile(name: str | None, queue: str | None = None) -> Profile:
     return profile
 
 
-def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
+def _read(name: str, earlier_paths: tuple[str, ...]) -> dict[str, Any]:
     path = _path(name)
-    if str(path) in seen:
+    if str(path) in earlier_paths:
         raise ClusterError(f"--profile {name} must not be its own base; change base in {path}")
     try:
         values = read_yaml(path)
@@ -185,7 +185,7 @@ def _read(name: str, seen: tuple[str, ...]) -> dict[str, Any]:
         raise ClusterError(
             f"--profile {path}: base must be the name of a profile, got {reprlib.repr(base)}"
         )
-    return values if base is None else _read(base, (*seen, str(path))) | values
+    return values if base is None else _read(base, (*earlier_paths, str(path))) | values
 
 
 def _path(name: str) -> Path:
@@ -194,11 +194,17 @@ def _path(name: str) -> Path:
         if not path.is_file():
             raise ClusterError(f"--profile must be a file that exists, got {name}")
         return path
-    known = {path.stem: path for place in (SHIPPED, user_folder()) for path in place.glob("*.yaml")}
-    if name in known:
-        return known[name]
-    close = get_close_matches(name, known, n=1)
-    way_out = f"did you mean {close[0]}?" if close else f"or write {user_folder()}/{name}.yaml"
+    profiles = {
+        path.stem: path for folder in (SHIPPED, user_folder()) for path in folder.glob("*.yaml")
+    }
+    if name in profiles:
+        return profiles[name]
+    close_names = get_close_matches(name, profiles, n=1)
+    way_out = (
+        f"did you mean {close_names[0]}?"
+        if close_names
+        else f"or write {user_folder()}/{name}.yaml"
+    )
     raise ClusterError(
-        f"--profile must be a file or one of {', '.join(sorted(known))}, got {name!r}; {way_out}"
+        f"--profile must be a file or one of {', '.join(sorted(profiles))}, got {name!r}; {way_out}"
     )

@@ -67,9 +67,9 @@ def for_node(path: str, key: str) -> str:
     A variable that is not set there ends the job, whose log names it and the profile's key.
     """
     home = re.match(r"(?:~[\w.-]*(?:/|$))?", path)[0]  # type: ignore[index]
-    rest = path.removeprefix(home)
-    if not VARIABLE.search(rest):
-        return home + (shlex.quote(rest) if rest else "")
+    remainder = path.removeprefix(home)
+    if not VARIABLE.search(remainder):
+        return home + (shlex.quote(remainder) if remainder else "")
 
     def part(match: re.Match[str]) -> str:
         name, default = match[1] or match[2], match[3]
@@ -78,7 +78,7 @@ def for_node(path: str, key: str) -> str:
         unset = f"?is not set on the node; correct {key} in the profile"
         return f"${{{name}:" + (unset if default is None else f"-{default}") + "}"
 
-    return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, rest, flags=re.ASCII) + '"'
+    return f'{home}"' + re.sub(rf'{VARIABLE.pattern}|["$\\]', part, remainder, flags=re.ASCII) + '"'
 
 
 def _folder(text: str, info: ValidationInfo) -> str:
@@ -107,8 +107,8 @@ def _directive(text: str, info: ValidationInfo) -> str:
     with suppress(ValueError):
         # An option of Grid Engine may have two values.
         if queue == "sge" or all(
-            word.startswith("-") or (before.startswith("-") and "=" not in before)
-            for before, word in pairwise(shlex.split(text, comments=True))
+            word.startswith("-") or (previous.startswith("-") and "=" not in previous)
+            for previous, word in pairwise(shlex.split(text, comments=True))
         ):
             return text
     raise ValueError("must have quotes about a value with blanks; write '--comment=\"a b\"'")
@@ -144,24 +144,24 @@ def _walltime(value: Any) -> Any:
     text, form = str(value), "must be HH:MM:SS or D-HH:MM:SS"
     if re.fullmatch(r"[0-9]{1,7}", text):
         raise ValueError(
-            f"{form}; a number is minutes to Slurm, for which write {clock(int(text) * 60)}, "
-            f"and seconds to others, {clock(int(text))}"
+            f"{form}; a number is minutes to Slurm, for which write "
+            f"{walltime_text(int(text) * 60)}, and seconds to others, {walltime_text(int(text))}"
         )
     if not WALLTIME.fullmatch(text):
         raise ValueError(f"{form}; write 01:30:00 for an hour and a half")
     if seconds_of(text) < SHORTEST:
-        raise ValueError(f"must be {clock(SHORTEST)} or more; write 01:00:00 for an hour")
+        raise ValueError(f"must be {walltime_text(SHORTEST)} or more; write 01:00:00 for an hour")
     return value
 
 
 def seconds_of(walltime: str) -> int:
     """Return the seconds of ``HH:MM:SS`` or ``D-HH[:MM[:SS]]``."""
-    days, _, rest = walltime.rpartition("-")
-    hours, minutes, seconds = (*map(int, rest.split(":")), 0, 0)[:3]
+    days, _, time_of_day = walltime.rpartition("-")
+    hours, minutes, seconds = (*map(int, time_of_day.split(":")), 0, 0)[:3]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def clock(seconds: int) -> str:
+def walltime_text(seconds: int) -> str:
     """Return ``HH:MM:SS``, which every queue reads, of 24 hours and more, too."""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 

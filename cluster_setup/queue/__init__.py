@@ -69,9 +69,9 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
         ExitStack() as ending,
     ):
         keys = security.write_keys(folder) if options.tls else None
-        kind = cluster_class(queue)
+        queue_cluster_class = cluster_class(queue)
         try:
-            cluster = kind(
+            cluster = queue_cluster_class(
                 security=keys,
                 protocol="tls://" if keys else open_protocol(),
                 scheduler_options=scheduler_dashboard(options.dashboard),
@@ -119,8 +119,8 @@ class Watchdog:
         self._profile, self._logs = profile, logs
         self._gpu = wants_gpu(options, profile)
         self._waiting: dict[str, JobState] = {}
-        self._before: dict[str, JobState] = {}  # what waited at the look before
-        self._said, self._said_at = "", time.monotonic()
+        self._previously_waiting: dict[str, JobState] = {}  # what waited at the look before
+        self._last_line, self._last_line_at = "", time.monotonic()
         self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
         self._adapts = options.adaptive is not None  # Dask decides how many jobs there are
@@ -154,8 +154,8 @@ class Watchdog:
         if not self._waiting:
             return ""
         reasons = ", ".join(sorted({state.reason for state in self._waiting.values()} - {"None"}))
-        counted = f"{len(self._waiting)} job" + "s" * (len(self._waiting) != 1)
-        return f"{counted} waiting" + (f" ({reasons})" if reasons else "")
+        job_count = f"{len(self._waiting)} job" + "s" * (len(self._waiting) != 1)
+        return f"{job_count} waiting" + (f" ({reasons})" if reasons else "")
 
     def obstacle(self) -> str:
         """Return why jobs will not start by themselves and what to change; empty where they may."""
@@ -163,16 +163,16 @@ class Watchdog:
         stuck = {
             job: state.obstacle
             for job, state in sorted(self._waiting.items())
-            if state.obstacle and state == self._before.get(job)
+            if state.obstacle and state == self._previously_waiting.get(job)
         }
         obstacle = next(iter(stuck.values()), None)
         if obstacle is None:
             return ""
-        jobs = [job for job, of_job in stuck.items() if of_job == obstacle]
-        will = "will not" if obstacle.is_certain else "may not"
-        own = "itself" if len(jobs) == 1 else "themselves"
+        jobs = [job for job, job_obstacle in stuck.items() if job_obstacle == obstacle]
+        verb = "will not" if obstacle.is_certain else "may not"
+        pronoun = "itself" if len(jobs) == 1 else "themselves"
         way_out = obstacle.way_out(jobs, self._profile, self._gpu)
-        return f"{len(jobs)} {will} start by {own}: {obstacle.why}; {way_out}"
+        return f"{len(jobs)} {verb} start by {pronoun}: {obstacle.why}; {way_out}"
 
     async def check(self) -> None:
         """Drop jobs that have ended, count those that never came up, replace what is missing."""
@@ -183,7 +183,7 @@ class Watchdog:
         states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
         if states is None or self._stopped:  # a queue that does not answer says nothing
             return
-        self._before = self._waiting
+        self._previously_waiting = self._waiting
         self._waiting = {job: state for job, state in states.items() if state.waits}
         self._tell()
         if len(cluster.registered) > self._n_registered:
@@ -216,14 +216,16 @@ class Watchdog:
     def _tell(self) -> None:
         """Say which jobs wait and why: where no worker is there, or one will not start."""
         waiting, obstacle = self.waiting(), self.obstacle()
-        nobody = not self._present()
+        is_deserted = not self._present()
         line = f"{waiting}; {obstacle}" if obstacle else waiting
-        line = line if nobody or obstacle else ""
-        again = nobody and time.monotonic() - self._said_at > SECONDS_BETWEEN_LINES
-        if line and (line != self._said or again):
+        line = line if is_deserted or obstacle else ""
+        is_repeat_due = (
+            is_deserted and time.monotonic() - self._last_line_at > SECONDS_BETWEEN_LINES
+        )
+        if line and (line != self._last_line or is_repeat_due):
             self._echo(f"queue      {line}")
-            self._said_at = time.monotonic()
-        self._said = line
+            self._last_line_at = time.monotonic()
+        self._last_line = line
 
     def _present(self) -> set[str]:
         return {worker["name"] for worker in self._cluster.scheduler_info["workers"].values()}
@@ -258,5 +260,5 @@ def tail_of(log: Path) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    kept = [" ".join(line.split()) for line in lines if line.strip()]
-    return " | ".join(kept[-LINES_OF_LOG:]) or "nothing"
+    full_lines = [" ".join(line.split()) for line in lines if line.strip()]
+    return " | ".join(full_lines[-LINES_OF_LOG:]) or "nothing"

@@ -22,7 +22,7 @@ from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.profiles.values import clock, for_node, seconds_of
+from cluster_setup.profiles.values import for_node, seconds_of, walltime_text
 from cluster_setup.security import named_keys
 from cluster_setup.settings import (
     LOOPBACK,
@@ -63,8 +63,8 @@ class Obstacle:
         """Return what the user can do for these jobs, in words, with the profile's values."""
         parts = []
         if self.command:
-            more = " ..." if len(jobs) > JOBS_NAMED else ""
-            parts.append(f"{self.command} {' '.join(jobs[:JOBS_NAMED])}{more}")
+            ellipsis = " ..." if len(jobs) > JOBS_NAMED else ""
+            parts.append(f"{self.command} {' '.join(jobs[:JOBS_NAMED])}{ellipsis}")
         keys = []
         for key in self.keys:
             if key == "gres" and not gpu:
@@ -122,19 +122,19 @@ class Queue:
         if not jobs:
             return {}
         with suppress(OSError, TimeoutError, ValueError, IndexError):
-            asked = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *self.states_command(jobs),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
             try:
-                out, err = await asyncio.wait_for(asked.communicate(), SECONDS_TO_ANSWER)
+                out, err = await asyncio.wait_for(process.communicate(), SECONDS_TO_ANSWER)
             except TimeoutError:
-                asked.kill()
+                process.kill()
                 raise
             # qstat and squeue fail, too, when none of the jobs is known any more.
             error = err.decode(errors="replace").lower()
-            if asked.returncode == 0 or any(words in error for words in NONE_IS_KNOWN):
+            if process.returncode == 0 or any(words in error for words in NONE_IS_KNOWN):
                 return self.parse_states(out.decode(errors="replace"))
         return None
 
@@ -210,7 +210,7 @@ def job_arguments(
         "cores": 1,
         "processes": 1,
         "memory": profile.memory,
-        "walltime": clock(walltime),
+        "walltime": walltime_text(walltime),
         "interface": profile.interface,
         "death_timeout": profile.death_timeout,
         "local_directory": local and for_node(local, "local_directory"),

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.bagging.calibration import normalised
-from pipelines.bagging.explain import Asked, explained
+from pipelines.bagging.explain import SamplesToExplain, explained_arrays
 from pipelines.bagging.intervals import JackknifeIntervals, RunIntervals, describe_intervals
 from pipelines.bagging.members import MemberFiles
 from pipelines.bagging.record import (
@@ -29,7 +29,12 @@ from pipelines.bagging.record import (
     SELECTIVE_PREDICTION,
     SIZES,
 )
-from pipelines.bagging.reductions import RULE, EnsemblePrediction, reduce_members, together
+from pipelines.bagging.reductions import (
+    RULE,
+    EnsemblePrediction,
+    gather_predictions,
+    reduce_members,
+)
 from pipelines.bagging.selective_prediction import (
     ASSUMPTION,
     FALSE_DISCOVERY_RATE,
@@ -70,7 +75,7 @@ class TrainedEnsemble:
     path: Path
     refits: Mapping[int, Mapping[str, Any]]
     dataset: Dataset
-    asked: Asked
+    samples: SamplesToExplain
     n_folds: int
     seed: int
     confidence: float
@@ -96,8 +101,8 @@ def answer(
 
         # A worker that does not see the newest file, as it is here, does not share the file system.
         newest = MemberFiles(trained.path.resolve()).weights(max(trained.refits))
-        seen = client.run(os.path.getmtime, newest, on_error="return")
-        if set(seen.values()) == {os.path.getmtime(newest)}:
+        mtimes = client.run(os.path.getmtime, newest, on_error="return")
+        if set(mtimes.values()) == {os.path.getmtime(newest)}:
             # A worker took its own with it, or has too little memory.
             with suppress(KilledWorker, Cancelled, CancelledError, OSError, MemoryError):
                 return _answer(trained, client, data, device)
@@ -109,53 +114,65 @@ def _answer(
 ) -> dict[str, Any]:
     import dask
 
-    path, refits, dataset, asked = trained.path, trained.refits, trained.dataset, trained.asked
+    path, refits, dataset, samples = trained.path, trained.refits, trained.dataset, trained.samples
     truth, numbers, n_classes = dataset.y_test, sorted(refits), len(dataset.classes)
     n_test, files = len(truth), MemberFiles(path.resolve())
     compute = partial(dask.compute, scheduler=client or "threads")
-    said = []
+    predictions = []
     for number in numbers:
         with dask.annotate(workers=refits[number]["worker"], allow_other_workers=True):
-            said.append(dask.delayed(files.recall, nout=2)(data, dict(refits[number]), device))
-    said = said if client is None else client.persist(said)
-    shape = (n_test + len(asked.images), n_classes)
-    where_they_lie, distance_there = together([test for test, _ in said], shape)
-    probabilities = where_they_lie.map_blocks(to_host)
+            predictions.append(
+                dask.delayed(files.recall, nout=2)(data, dict(refits[number]), device)
+            )
+    predictions = predictions if client is None else client.persist(predictions)
+    shape = (n_test + len(samples.images), n_classes)
+    remote_probabilities, remote_distance = gather_predictions(
+        [test for test, _ in predictions], shape
+    )
+    probabilities = remote_probabilities.map_blocks(to_host)
     on_test = probabilities[:, :n_test]
-    out_of_bag, file = [rows for _, rows in said], path.resolve() / MEMBER_PROBABILITIES
+    out_of_bag, file = [rows for _, rows in predictions], path.resolve() / MEMBER_PROBABILITIES
     stored = {"member": numbers, "probabilities": on_test}
     bounds = {"error": trained.defer_error, "confidence": trained.confidence}
-    reduced = (
-        reduce_members(where_they_lie),
-        distance_there,
+    reductions = (
+        reduce_members(remote_probabilities),
+        remote_distance,
         dask.delayed(SelectivePrediction.of)(out_of_bag, dataset.y_train, n_classes, **bounds),
         (on_test.argmax(axis=2) != truth).mean(axis=1),
         dask.delayed(size_errors)(on_test, truth, trained.seed),
         dask.delayed(names.write_arrays)(file, stored, compressed=False),
     )
     # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
-    answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reduced))
-    of_test, of_own = (  # one's own images come after the test samples
-        EnsemblePrediction(*(array[some] for array in vars(answers).values()))
-        for some in (slice(n_test), slice(n_test, None))
+    answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reductions))
+    of_test, of_images = (  # one's own images come after the test samples
+        EnsemblePrediction(*(array[part] for array in vars(answers).values()))
+        for part in (slice(n_test), slice(n_test, None))
     )
     with names.replacing(path / SELECTIVE_PREDICTION) as unfinished:
         selective.save(unfinished)
-    assessed = selective.assess(of_test, distance[:n_test])
-    own = selective.assess(of_own, distance[n_test:])
-    deferred = np.concatenate([assessed.deferred(of_test), own.deferred(of_own)])
+    test_assessment = selective.assess(of_test, distance[:n_test])
+    image_assessment = selective.assess(of_images, distance[n_test:])
+    deferred = np.concatenate(
+        [test_assessment.deferred(of_test), image_assessment.deferred(of_images)]
+    )
     by_mean = {"predicted_by_mean": of_test.by_mean, "certainty_of_mean": of_test.mean.max(axis=1)}
-    doubt = {"disagreement": of_test.disagreement, "deferred": of_test.deferred, **assessed.columns}
+    doubt = {
+        "disagreement": of_test.disagreement,
+        "deferred": of_test.deferred,
+        **test_assessment.columns,
+    }
     write_predictions(path, dataset, of_test.vote, certainty=of_test.certainty, **by_mean, **doubt)
     names.write_table(sizes, path / SIZES)
-    arrays = explained(answers, probabilities, asked.after(dataset.X_test), truth, asked, deferred)
+    arrays = explained_arrays(
+        answers, probabilities, samples.after(dataset.X_test), truth, samples, deferred
+    )
     names.write_arrays(path / EXPLAINED, compute(arrays)[0])
     fit = selective.calibration
     # Certainties, thresholds and sets stay as they were before it.
     scaled = asdict(fit) | {"line": fit.line} | _losses(fit.scaled(of_test.mean), truth)
     return {
         **describe_quality(of_test, truth),
-        **describe_selection(selective, assessed, of_test, truth),
+        **describe_selection(selective, test_assessment, of_test, truth),
         "calibration": scaled,
         **write_members(trained, errors, client),
     }
@@ -175,28 +192,28 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
     defer_width = trained.defer_width
     truth, numbers, files = dataset.y_test, sorted(trained.refits), MemberFiles(path)
     of_test, out_of_bag = zip(*map(files.predictions, numbers), strict=True)
-    of_members = np.stack([test.outputs[:, 0] for test in of_test])
-    mean = of_members.mean(axis=0)
+    predictions = np.stack([test.outputs[:, 0] for test in of_test])
+    mean = predictions.mean(axis=0)
     jackknife = JackknifeIntervals.of(out_of_bag, dataset.y_train)
     intervals = RunIntervals(jackknife, confidence, defer_width)
     try:
-        columns = intervals.columns(of_members)
+        columns = intervals.columns(predictions)
     except InputError as refusal:
         way_on = f"the members are kept, go on with {opt('resume', path)}"
         raise InputError(f"{refusal.args[0]}; {way_on}") from None
     with names.replacing(path / INTERVALS) as unfinished:
         intervals.save(unfinished)
-    arrays = {"member": numbers, "predictions": of_members}
+    arrays = {"member": numbers, "predictions": predictions}
     names.write_arrays(path / MEMBER_PREDICTIONS, arrays, compressed=False)
     write_predictions(path, dataset, mean, **columns)
     sizes = [
-        (len(subset), _rmse(of_members[subset].mean(axis=0) - truth))
+        (len(subset), _rmse(predictions[subset].mean(axis=0) - truth))
         for subset in subsets_of(len(numbers), trained.seed)
     ]
     names.write_table(pd.DataFrame(sizes, columns=["size", "rmse"]), path / SIZES)
     scores, distance = number_scores(truth, mean), np.abs(mean - truth)
-    described = describe_intervals(truth, columns["lower"], columns["upper"], confidence)
-    described |= {"n_rows": len(jackknife.truth), "n_drawn_by_all": jackknife.n_drawn_by_all}
+    interval_entries = describe_intervals(truth, columns["lower"], columns["upper"], confidence)
+    interval_entries |= {"n_rows": len(jackknife.truth), "n_drawn_by_all": jackknife.n_drawn_by_all}
     baseline = baseline_of(dataset)
     baseline["test_metric"] = float(np.abs(truth - dataset.y_train.mean()).mean())
     remarks = remarks_on(dataset, baseline)
@@ -214,12 +231,12 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
             )
     return {
         "test_scores": scores,
-        "intervals": described,
+        "intervals": interval_entries,
         "deferral": deferral,
         "metric": METRIC,
         "baseline": baseline,
         "remarks": remarks,
-        **write_members(trained, [_rmse(one - truth) for one in of_members]),
+        **write_members(trained, [_rmse(prediction - truth) for prediction in predictions]),
     }
 
 
@@ -274,11 +291,11 @@ def describe_selection(
     truth: np.ndarray,
 ) -> dict[str, Any]:
     """Measure threshold, sets and novelty detection on test samples."""
-    held = assessed.sets[np.arange(len(truth)), truth]
-    by_class = [held[truth == code].mean() for code in np.unique(truth)]
-    proved = None
+    is_held = assessed.sets[np.arange(len(truth)), truth]
+    by_class = [is_held[truth == code].mean() for code in np.unique(truth)]
+    guarantee = None
     if selective.risk_control is not None and assessed.kept is not None:
-        proved = asdict(selective.risk_control) | {
+        guarantee = asdict(selective.risk_control) | {
             "n_kept_test": int(assessed.kept.sum()),
             "n_wrong_kept_test": int(np.sum(assessed.kept & (answers.vote != truth))),
             "line": selective.risk_control.line,
@@ -288,11 +305,11 @@ def describe_selection(
         "prediction_sets": {
             "confidence": selective.confidence,
             "mean_size": float(assessed.sets.sum(axis=1).mean()),
-            "coverage": float(held.mean()),
+            "coverage": float(is_held.mean()),
             "least_coverage": float(min(by_class)),
         },
         "novelty": {"rate": FALSE_DISCOVERY_RATE, "n_named": int(assessed.is_novel.sum())},
-        "risk_control": proved,
+        "risk_control": guarantee,
     }
 
 

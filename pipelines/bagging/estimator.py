@@ -43,10 +43,10 @@ from pipelines.data.dataset import by_name
 from pipelines.data.placement import FoldedData, to_host
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
-from pipelines.nn.augment import chosen
+from pipelines.nn.augment import choose_augmentation
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
-from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training
+from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingSettings
 from pipelines.nn.space import SearchSpace
 from pipelines.run.client_parameter import ClientMixin
 from pipelines.run.new_rows import record_of
@@ -175,9 +175,13 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
 
             device = "gpu" if torch.cuda.is_available() else "cpu"
         shape, n_features = self._image_shape, rows.shape[1]
-        choices: dict[str, Any] = {name: getattr(self, name, None) for name in Training.choices}
-        choices["augment"] = chosen(self.augment, shape is not None, len(shape or ()) == 2)
-        self._training = Training.of(
+        choices: dict[str, Any] = {
+            name: getattr(self, name, None) for name in TrainingSettings.choices
+        }
+        choices["augment"] = choose_augmentation(
+            self.augment, shape is not None, len(shape or ()) == 2
+        )
+        self._training = TrainingSettings.of(
             space.network, len(rows), device=device, is_regression=is_regressor(self), **choices
         )
         needs_search = space.network in ("conv", "mlp")
@@ -214,40 +218,40 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
     def _space(self) -> SearchSpace:
         network = self.network
         if network is not None and not isinstance(network, str):
-            kind = network if hasattr(network, "__qualname__") else type(network)
-            network = f"{kind.__module__}:{kind.__qualname__}"
+            network_class = network if hasattr(network, "__qualname__") else type(network)
+            network = f"{network_class.__module__}:{network_class.__qualname__}"
         if not isinstance(self.space, str):
-            named = {} if network is None else {"network": network}
-            return SearchSpace.from_mapping({**named, **self.space}, "space")
+            network_entry = {} if network is None else {"network": network}
+            return SearchSpace.from_mapping({**network_entry, **self.space}, "space")
         if self.space == "auto" and network is None:
             network = "table" if self._image_shape is None else "conv"
         return SearchSpace.load(self.space, network, self.optimizer or "sgd")
 
     def _train(self, runner: Runner, data: FoldedData, plan: Trainings) -> None:
-        rows, why = [], ""
+        rows, reason = [], ""
         members, out_of_bag = dict[int, Any](), dict[int, Any]()
         with closing(runner):
             problem = plan.problem(data)
             feed = plan.feed(problem, runner.n_workers)
-            for event, new_rows in run_trainings(plan.kind, runner, problem, feed):
-                why = getattr(event, "error", None) or why
+            for event, new_rows in run_trainings(plan.shared_fit, runner, problem, feed):
+                reason = getattr(event, "error", None) or reason
                 for row, refitted in refitted_of(event):
                     if refitted is None or refitted.member is None:
-                        why = row["status"]
+                        reason = row["status"]
                         continue
                     members[row["member"]] = refitted.member
                     out_of_bag[row["member"]] = refitted.out_of_bag
                 rows += [row for row in new_rows if row["fold"] >= 0 or not plan.searches]
-            why = why or (NO_BEST if feed.without_best else "")
+            reason = reason or (NO_BEST if feed.without_best else "")
         if not members:
-            raise ValueError(f"no member could be trained: {why}")
+            raise ValueError(f"no member could be trained: {reason}")
         self.cv_results_ = tabulate_cells(rows)
         n_folds = self.cv if plan.searches else 1
         self.candidates_ = reduce_candidates(self.cv_results_, n_folds, self.client)
         if len(members) < self.n_estimators:
-            lost = self.n_estimators - len(members)
+            n_lost = self.n_estimators - len(members)
             warnings.warn(
-                f"{lost} of {self.n_estimators} members could not be trained: {why}",
+                f"{n_lost} of {self.n_estimators} members could not be trained: {reason}",
                 FitFailedWarning,
                 stacklevel=3,
             )
@@ -272,22 +276,22 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         record = record_of(run, "nn_bagging", BaggingRecord)
         refuse_changed(run, record.files, *READ)
         files = MemberFiles(run)
-        stored = [Ensemble.load(files.weights(number), network) for number in files.numbers()]
-        if not stored:
+        ensembles = [Ensemble.load(files.weights(number), network) for number in files.numbers()]
+        if not ensembles:
             raise InputError(f"{run} has no trained member; resume the run first")
-        nets, first = cls(n_estimators=len(stored)), stored[0].members[0]
+        nets, first = cls(n_estimators=len(ensembles)), ensembles[0].members[0]
         if first.inputs.is_regression != is_regressor(nets):
-            what, other = "classes", "BaggedNets"
+            targets, other_class = "classes", "BaggedNets"
             if first.inputs.is_regression:
-                what, other = "numbers", "BaggedNetsRegressor"
+                targets, other_class = "numbers", "BaggedNetsRegressor"
             raise InputError(
-                f"{cls.__name__} cannot take the ensemble of {run}, which predicts {what}; use "
-                f"{other}.of_run"
+                f"{cls.__name__} cannot take the ensemble of {run}, which predicts {targets}; use "
+                f"{other_class}.of_run"
             )
-        nets._training, nets._image_shape = Training(), first.inputs.image_shape
+        nets._training, nets._image_shape = TrainingSettings(), first.inputs.image_shape
         nets.n_features_in_ = len(getattr(first.scaling, "layout", ())) or first.inputs.n_features
-        nets.estimators_ = [one.members[0] for one in stored]
-        nets.ensemble_ = Ensemble(nets.estimators_, stored[0].classes_)
+        nets.estimators_ = [ensemble.members[0] for ensemble in ensembles]
+        nets.ensemble_ = Ensemble(nets.estimators_, ensembles[0].classes_)
         nets._columns = record.dataset.columns
         nets._recall(run)
         return nets
@@ -314,13 +318,13 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         members = self.ensemble_.members
         return ask_on_workers(self.client, members, rows, self._training)
 
-    def _here(self, asked: Any) -> Any:
+    def _compute(self, answer: Any) -> Any:
         """What was asked, or reduced of it, once workers have computed it."""
         if self.client is None:
-            return asked
+            return answer
         import dask
 
-        return dask.compute(asked, scheduler=self.client)[0]
+        return dask.compute(answer, scheduler=self.client)[0]
 
 
 class BaggedNets(ClassifierMixin, BaggedNetworks):
@@ -520,9 +524,9 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
         """Members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
-        said: Any = self._ask(X).outputs
-        on_host = to_host(said) if self.client is None else said.map_blocks(to_host)
-        probabilities: np.ndarray = self._here(on_host)
+        outputs: Any = self._ask(X).outputs
+        on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
+        probabilities: np.ndarray = self._compute(on_host)
         return probabilities
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -547,7 +551,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
         """Votes, disagreement and certainty of the members, and which rows to defer."""
-        answers: EnsemblePrediction = self._here(reduce_members(self._ask(X).outputs))
+        answers: EnsemblePrediction = self._compute(reduce_members(self._ask(X).outputs))
         return answers
 
     def assess(self, X: ArrayLike) -> Assessment:
@@ -555,8 +559,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
         Novel samples are named for all rows of ``X`` together, see ``Assessment``.
         """
-        asked = self._ask(X)
-        answers, distance = self._here((reduce_members(asked.outputs), asked.distance))
+        prediction = self._ask(X)
+        answers, distance = self._compute((reduce_members(prediction.outputs), prediction.distance))
         return self.selective_prediction_.assess(answers, distance)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.reductions import EnsemblePrediction, hardest_samples
-from pipelines.data.dataset import Dataset, rows_of
+from pipelines.data.dataset import Dataset, take_rows
 from pipelines.data.image_files import ImageFormat, WhiteOfRun, files_of, read_image
 from pipelines.data.image_paths import readable
 from pipelines.errors import InputError, opt
@@ -24,7 +24,7 @@ ROWS = rule(
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class SamplesToExplain:
     """Samples that a run is asked to explain.
 
     Attributes
@@ -38,12 +38,12 @@ class Asked:
 
     rows: list[int]
     images: Sequence[str] = ()
-    own: np.ndarray | None = None
+    image_rows: np.ndarray | None = None
     form: ImageFormat | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> Asked:
+    def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> SamplesToExplain:
         """Choose the samples to explain from the options ``--explain`` and ``--image``.
 
         Raises
@@ -65,13 +65,17 @@ class Asked:
             problem = "needs an ensemble of images, and the data are a table; leave it out"
             raise InputError(f"{opt('image')} {problem}")
         (files, notes), white = files_of(map(Path, images)), WhiteOfRun(form.white)
-        own = np.stack([read_image(file, form, white) for file in files])
-        return cls(rows, [*map(readable, files)], own, form, (*notes, *white.notes))
+        image_rows = np.stack([read_image(file, form, white) for file in files])
+        return cls(rows, [*map(readable, files)], image_rows, form, (*notes, *white.notes))
 
     def after(self, X_test: Any) -> Any:
         """Put the images after the test rows, in the dtype of these."""
-        own = self.own
-        return X_test if own is None else np.concatenate([X_test, own.astype(X_test.dtype)])
+        image_rows = self.image_rows
+        return (
+            X_test
+            if image_rows is None
+            else np.concatenate([X_test, image_rows.astype(X_test.dtype)])
+        )
 
     def describe(self) -> dict[str, Any]:
         """Entries for ``run.json``."""
@@ -79,7 +83,11 @@ class Asked:
 
     @property
     def _digest(self) -> str | None:
-        return None if self.own is None else hashlib.sha256(self.own.tobytes()).hexdigest()
+        return (
+            None
+            if self.image_rows is None
+            else hashlib.sha256(self.image_rows.tobytes()).hexdigest()
+        )
 
     def refuse_other_images(self, record: Mapping[str, Any]) -> None:
         """Raise InputError if an image of a resumed run is not as its record has it."""
@@ -91,25 +99,25 @@ class Asked:
             )
 
 
-def explained(
+def explained_arrays(
     answers: EnsemblePrediction,
     probabilities: np.ndarray,
     X: Any,
     truth: np.ndarray,
-    asked: Asked,
+    samples_to_explain: SamplesToExplain,
     deferred: np.ndarray,
 ) -> dict[str, Any]:
-    """Collect the arrays of ``explained.npz``: the hardest samples, the chosen ones, the images.
+    """Collect the arrays of ``explained_arrays.npz``: hardest, chosen samples, their images.
 
     ``answers``, ``X``, ``deferred`` and ``probabilities``, (n_members, n_samples, n_classes), are
     of the test samples and then the images; ``truth`` are class codes of the former.
     """
-    n_test, chosen, images = len(truth), asked.rows, asked.images
+    n_test, chosen_rows, images = len(truth), samples_to_explain.rows, samples_to_explain.images
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
-    own = range(n_test, n_test + len(images))
-    of_group = {"disagreement": hardest[:HARDEST], "chosen": chosen, "own": own}
+    image_indices = range(n_test, n_test + len(images))
+    of_group = {"disagreement": hardest[:HARDEST], "chosen": chosen_rows, "own": image_indices}
     samples = np.array([row for rows in of_group.values() for row in rows], dtype=int)
-    X = rows_of(X, samples)
+    X = take_rows(X, samples)
     if not isinstance(X, np.ndarray):  # rows of a table of several kinds: cells as they stand in it
         X = X.astype(object).to_numpy().astype(str)
     return {

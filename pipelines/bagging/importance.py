@@ -45,20 +45,20 @@ def write_ensemble_importances(
     network : of the user's own, as ``Ensemble.load`` takes it
     """
     table, remark = None, ""
-    if (wanted := ColumnImportances.of(data, seed, time_budget)) is not None:
+    if (importances := ColumnImportances.of(data, seed, time_budget)) is not None:
         files, classes = MemberFiles(path), len(data.classes)
         members = [Ensemble.load(files.weights(n), network).members[0] for n in sorted(numbers)]
-        asked = asked_ensemble(members, classes)
+        model = ensemble_as_model(members, classes)
         scorer = CandidateScorer((scoring or DEFAULT_SCORING[data.task],))
-        table, remark = wanted.measure(
-            asked, data.X_test, data.y_test, scorer, asked.work, len(members)
+        table, remark = importances.measure(
+            model, data.X_test, data.y_test, scorer, model.work, len(members)
         )
     candidates = pd.read_parquet(path / names.CANDIDATES)
     write_importances(path, table, parameter_importances(_by_member(candidates), seed))
     return remark
 
 
-def asked_ensemble(members: Sequence[Member], n_classes: int) -> AskedModel:
+def ensemble_as_model(members: Sequence[Member], n_classes: int) -> AskedModel:
     """The members as scorers ask one model; ``n_classes`` is 0 of a regression."""
     members = [replace(member, novelty=None) for member in members]  # of which nothing is asked
 
@@ -69,14 +69,16 @@ def asked_ensemble(members: Sequence[Member], n_classes: int) -> AskedModel:
         return normalised(outputs(X).mean(axis=0, dtype=np.float64))
 
     def vote(X: Any) -> np.ndarray:
-        said = outputs(X)
-        votes = said.argmax(axis=2)[:, :, None] == np.arange(n_classes)
-        return np.asarray((votes.sum(axis=0) + said.mean(axis=0, dtype=np.float64) / 2).argmax(1))
+        probabilities = outputs(X)
+        votes = probabilities.argmax(axis=2)[:, :, None] == np.arange(n_classes)
+        return np.asarray(
+            (votes.sum(axis=0) + probabilities.mean(axis=0, dtype=np.float64) / 2).argmax(1)
+        )
 
     def number(X: Any) -> np.ndarray:
         return np.asarray(outputs(X)[:, :, 0].mean(axis=0))
 
-    work = float(sum(array.size for one in members for array in one.weights.values()))
+    work = float(sum(array.size for member in members for array in member.weights.values()))
     if n_classes:
         return AskedModel(vote, n_classes, work, predict_proba=mean)
     return AskedModel(number, work=work)
@@ -89,8 +91,8 @@ def _by_member(candidates: pd.DataFrame) -> list[tuple[str, Mapping[str, Any], f
     """
     scores = candidates["score_mean"]
     scores = scores - scores.groupby(candidates["member"]).transform("mean")
-    points = candidates[["network", *PARAMETERS]].to_dict("records")
+    candidate_parameters = candidates[["network", *PARAMETERS]].to_dict("records")
     return [
-        ("network", {str(name): value for name, value in point.items()}, score)
-        for point, score in zip(points, scores, strict=True)
+        ("network", {str(name): value for name, value in parameters.items()}, score)
+        for parameters, score in zip(candidate_parameters, scores, strict=True)
     ]

@@ -83,20 +83,26 @@ class JackknifeIntervals:
         ``weights``; rows of weight 0 are left out.
         """
         members = list(predictions)
-        said = np.zeros((len(y), len(members)))
-        left_out = np.zeros(said.shape, dtype=bool)
+        outputs = np.zeros((len(y), len(members)))
+        left_out = np.zeros(outputs.shape, dtype=bool)
         for number, (rows, values, _) in enumerate(members):
             left_out[rows, number] = True
-            said[rows, number] = values[:, 0]
+            outputs[rows, number] = values[:, 0]
         counts = left_out.sum(axis=1)
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
-        known = (counts > 0) & (weights > 0)
+        has_residual = (counts > 0) & (weights > 0)
         n_drawn_by_all = int(np.sum((counts == 0) & (weights > 0)))
-        left_out, said, counts = left_out[known], said[known], counts[known]
-        predicted = said.sum(axis=1) / counts
-        squares = np.where(left_out, said - predicted[:, None], 0) ** 2
+        left_out, outputs, counts = (
+            left_out[has_residual],
+            outputs[has_residual],
+            counts[has_residual],
+        )
+        predicted = outputs.sum(axis=1) / counts
+        squares = np.where(left_out, outputs - predicted[:, None], 0) ** 2
         spread = np.sqrt(squares.sum(axis=1) / counts)
-        return cls(left_out, y[known], predicted, spread, weights[known], n_drawn_by_all)
+        return cls(
+            left_out, y[has_residual], predicted, spread, weights[has_residual], n_drawn_by_all
+        )
 
     @property
     def residuals(self) -> np.ndarray:
@@ -134,49 +140,49 @@ class JackknifeIntervals:
                 f"intervals need rows that a member left out, got none of "
                 f"{self.n_drawn_by_all}; train more members or add rows"
             )
-        wanted = confidence * (total + total / n_rows) * (1 - ROUNDING)
-        if not 0 < wanted <= total:
+        least_weight = confidence * (total + total / n_rows) * (1 - ROUNDING)
+        if not 0 < least_weight <= total:
             raise InputError(
                 f"{opt('confidence')} must be at most {n_rows / (n_rows + 1):.3g} with {n_rows} "
                 f"out-of-bag rows, got {confidence}; lower it, add rows, or train more members"
             )
-        share = (self.left_out / self.left_out.sum(axis=1, keepdims=True)).T
-        margin, typical = np.abs(self.residuals), float(self.spread.mean())
-        by_spread = by_spread and typical > 0
+        member_weights = (self.left_out / self.left_out.sum(axis=1, keepdims=True)).T
+        margin, mean_spread = np.abs(self.residuals), float(self.spread.mean())
+        by_spread = by_spread and mean_spread > 0
         lower, upper = np.empty((2, of_members.shape[1]))
         step = max(1, BLOCK // n_rows)
         for first in range(0, len(lower), step):
             block = slice(first, first + step)
-            said = of_members[:, block].T.astype(np.float64)
-            center = said.mean(axis=1, keepdims=True)  # squares of targets far from 0 lose digits
-            apart = (said - center) @ share
-            widened = margin
+            values = of_members[:, block].T.astype(np.float64)
+            center = values.mean(axis=1, keepdims=True)  # squares of targets far from 0 lose digits
+            offsets = (values - center) @ member_weights
+            half_width = margin
             if by_spread:
-                squares = (said - center) ** 2 @ share - apart**2
+                squares = (values - center) ** 2 @ member_weights - offsets**2
                 spread = np.sqrt(squares.clip(min=0))  # s_i(x)
-                widened = margin / (self.spread + typical) * (spread + typical)
-            without_row = center + apart  # mu_i(x): (step, n)
+                half_width = margin / (self.spread + mean_spread) * (spread + mean_spread)
+            without_row = center + offsets  # mu_i(x): (step, n)
             # Below a confidence of about a half quantiles may cross; an interval holds the mean.
             mean = of_members[:, block].mean(axis=0)
-            upper[block] = np.maximum(mean, self._quantile(without_row + widened, wanted))
-            lower[block] = np.minimum(mean, -self._quantile(widened - without_row, wanted))
+            upper[block] = np.maximum(mean, self._quantile(without_row + half_width, least_weight))
+            lower[block] = np.minimum(mean, -self._quantile(half_width - without_row, least_weight))
         return lower, upper
 
-    def _quantile(self, values: np.ndarray, wanted: float) -> np.ndarray:
+    def _quantile(self, values: np.ndarray, least_weight: float) -> np.ndarray:
         """Find in each line the least value up to which the weights come to ``wanted``."""
         if np.ptp(self.weights) == 0:
-            place = math.ceil(wanted / self.weights[0]) - 1
-            values.partition(place, axis=1)
-            return values[:, place]
+            index = math.ceil(least_weight / self.weights[0]) - 1
+            values.partition(index, axis=1)
+            return values[:, index]
         order = np.argsort(values, axis=1)
-        reached = np.cumsum(self.weights[order], axis=1) >= wanted
-        reached[:, -1] = True  # whatever sums are rounded to
-        chosen = np.take_along_axis(order, reached.argmax(axis=1)[:, None], axis=1)
+        is_reached = np.cumsum(self.weights[order], axis=1) >= least_weight
+        is_reached[:, -1] = True  # whatever sums are rounded to
+        chosen = np.take_along_axis(order, is_reached.argmax(axis=1)[:, None], axis=1)
         return np.take_along_axis(values, chosen, axis=1)[:, 0]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays to store in a model file."""
-        return {f"intervals.{name}": np.atleast_1d(one) for name, one in vars(self).items()}
+        return {f"intervals.{name}": np.atleast_1d(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
@@ -187,7 +193,9 @@ class JackknifeIntervals:
         KeyError, ValueError
             An array is missing, or they do not belong together.
         """
-        parts: dict[str, Any] = {one.name: arrays[f"intervals.{one.name}"] for one in fields(cls)}
+        parts: dict[str, Any] = {
+            field.name: arrays[f"intervals.{field.name}"] for field in fields(cls)
+        }
         n_drawn_by_all, left_out = int(parts.pop("n_drawn_by_all").item()), parts["left_out"]
         if left_out.ndim != 2 or left_out.dtype != bool:
             raise ValueError("its out-of-bag rows have no members")
@@ -260,7 +268,7 @@ def narrowest(
     Raises
     ------
     InputError
-        Not exactly one of ``share`` and ``width``, or outside its range.
+        Not exactly one of ``fraction`` and ``width``, or outside its range.
     """
     if (share is None) == (width is None):
         raise InputError(

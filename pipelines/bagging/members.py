@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
-from pipelines.data.model_file import Arrays, Model, load_model
+from pipelines.data.model_file import Arrays, Model, read_model_file
 from pipelines.data.placement import SharedData
 from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
@@ -22,17 +22,17 @@ OF_TEST = ("test_probabilities", "test_distance")
 OF_OUT_OF_BAG = ("out_of_bag_rows", "out_of_bag_probabilities", "out_of_bag_distance")
 
 
-def kept_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+def prediction_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
     """The key by which a worker's process keeps the test predictions of a refit."""
     return "member", row["member"], row["candidate"]
 
 
 def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> Model | None:
-    """Load what a run stored beside its members, see ``load_model``; None if it is unfinished."""
+    """What a run stored beside its members, by ``read_model_file``; None if it is unfinished."""
     if not path.is_file():
         return None
     way_out = "resume the run, which writes it again"
-    return load_model(path, make, "what nn_bagging stored beside its members", way_out)
+    return read_model_file(path, make, "what nn_bagging stored beside its members", way_out)
 
 
 class MemberFiles:
@@ -55,7 +55,7 @@ class MemberFiles:
         """The paths of a member's files: weights, predictions."""
         return [self.weights(member), self.weights(member).with_suffix(".npz")]
 
-    def save(self, number: int, made: Refitted, classes: np.ndarray) -> None:
+    def save(self, number: int, refitted: Refitted, classes: np.ndarray) -> None:
         """Store a member and its predictions, on disk when this returns.
 
         Raises
@@ -63,14 +63,14 @@ class MemberFiles:
         OSError
             The disk is full or cannot be written.
         """
-        assert made.member is not None
-        assert made.test is not None
-        assert made.out_of_bag is not None
+        assert refitted.member is not None
+        assert refitted.test is not None
+        assert refitted.out_of_bag is not None
         self.path.mkdir(exist_ok=True)
         with names.replacing(self.weights(number)) as path:
-            Ensemble([made.member], classes).save(path, member=number)
-        said = (*made.test, *made.out_of_bag)
-        arrays = dict(zip(OF_TEST + OF_OUT_OF_BAG, said, strict=True))
+            Ensemble([refitted.member], classes).save(path, member=number)
+        predictions = (*refitted.test, *refitted.out_of_bag)
+        arrays = dict(zip(OF_TEST + OF_OUT_OF_BAG, predictions, strict=True))
         names.write_arrays(self.paths(number)[1], arrays, compressed=False)
 
     def recall(
@@ -81,9 +81,9 @@ class MemberFiles:
         ``data`` is the search as this process has it; those of test rows come to the device,
         ``"cpu"`` or ``"gpu"``.
         """
-        kept = data and data.shared.data.placement.recall(kept_key(row))
-        kept = kept or self.predictions(row["member"])
-        return kept[0].on(device), kept[1]
+        predictions = data and data.shared.data.placement.recall(prediction_key(row))
+        predictions = predictions or self.predictions(row["member"])
+        return predictions[0].on(device), predictions[1]
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
         """Load what a member says of the test rows, and of those that its sample left out."""
@@ -93,6 +93,6 @@ class MemberFiles:
 
     def numbers(self) -> list[int]:
         """The members that have weights here, in order."""
-        found = self.path.glob("member-*.safetensors")
-        numbers = (path.stem.removeprefix("member-") for path in found)
+        paths = self.path.glob("member-*.safetensors")
+        numbers = (path.stem.removeprefix("member-") for path in paths)
         return sorted(int(number) for number in numbers if number.isdecimal())

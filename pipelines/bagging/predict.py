@@ -25,19 +25,19 @@ from pipelines.errors import InputError, opt, program
 from pipelines.nn.member import Ensemble, Prediction
 from pipelines.nn.settings import need_torch
 from pipelines.run.new_rows import NewRows, class_columns, record_of
-from pipelines.run.predict import SHOWN, Predicted
+from pipelines.run.predict import SHOWN, ModelAnswer
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.run_folder.reading import as_pictures
 
 
-def predict_rows(
+def predict_with_ensemble(
     rows: NewRows,
     run: Path,
     draw: Callable[..., Path],
     copies: int = 0,
     network: str | None = None,
     augment: str | None = None,
-) -> Predicted:
+) -> ModelAnswer:
     """Ask an ensemble for the vote on rows or images, or the mean of a regression.
 
     How certain it is, or an interval, comes with it. Of the first images the certainty is drawn:
@@ -47,62 +47,71 @@ def predict_rows(
     need_torch()
     record = record_of(run, "nn_bagging", BaggingRecord)
     refuse_changed(run, record.files, *READ)
-    asked, classes = ask_members(run, rows.X, copies, network, augment)
+    prediction, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
-        return _numbers(run, rows, asked.outputs[:, :, 0])
+        return _numbers(run, rows, prediction.outputs[:, :, 0])
     # Rows by rows: all at once would take seven times the probabilities' memory.
-    reduced = reduce_members(as_dask_array(list(asked.outputs)))
+    reduced = reduce_members(as_dask_array(list(prediction.outputs)))
     answers: EnsemblePrediction = reduced.compute(scheduler="threads")
     selective = stored_selective_prediction(run)
-    assessed = None if selective is None else selective.assess(answers, asked.distance)
-    deferred = answers.deferred if assessed is None else assessed.deferred(answers)
+    assessment = None if selective is None else selective.assess(answers, prediction.distance)
+    deferred = answers.deferred if assessment is None else assessment.deferred(answers)
     columns = {"certainty": answers.certainty, "deferred": deferred}
-    columns |= {} if assessed is None else assessed.columns
+    columns |= {} if assessment is None else assessment.columns
     columns |= class_columns("probability", classes, answers.mean)
-    said = Predicted(np.array(classes), answers.vote, columns)
+    result = ModelAnswer(np.array(classes), answers.vote, columns)
     if rows.unreadable is not None:
         form, lines = record.image_form, list[str]()
         assert form is not None
         pixels = as_pictures(rows.X, (form.channels, form.height, form.width)[form.channels == 1 :])
         for number, path in enumerate(rows.images[:SHOWN]):
-            about = asked.outputs[:, number], int(answers.vote[number]), bool(deferred[number])
-            lines += [f"image      {path}", *_lines(answers, number, classes, selective, assessed)]
-            lines.append(f"figure     {draw(path, pixels[number], classes, *about)}")
-        return replace(said, of_images=lines)
+            details = (
+                prediction.outputs[:, number],
+                int(answers.vote[number]),
+                bool(deferred[number]),
+            )
+            lines += [
+                f"image      {path}",
+                *_lines(answers, number, classes, selective, assessment),
+            ]
+            lines.append(f"figure     {draw(path, pixels[number], classes, *details)}")
+        return replace(result, of_images=lines)
     remarks = []
     if n_deferred := int(np.sum(answers.deferred)):
         remarks.append(f"warning    {counted(n_deferred, 'row')}: {RULE[0].lower()}{RULE[1:]}")
-    if selective is not None and assessed is not None and assessed.kept is not None:
-        n_kept, n_rows = int(assessed.kept.sum()), len(assessed.kept)
+    if selective is not None and assessment is not None and assessment.kept is not None:
+        n_kept, n_rows = int(assessment.kept.sum()), len(assessment.kept)
         guarantee = selective.risk_control and selective.risk_control.line
         remarks.append(f"guarantee  {n_kept:,} of {n_rows:,} rows are kept: {guarantee}")
-    if assessed is not None and (n := int(assessed.is_novel.sum())):
+    if assessment is not None and (n := int(assessment.is_novel.sum())):
         novel = "row is a novel sample" if n == 1 else "rows are novel samples"
         remarks.append(f"warning    {n:,} {novel}, unlike all training rows")
-    return replace(said, remarks=remarks)
+    return replace(result, remarks=remarks)
 
 
-def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> Predicted:
+def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> ModelAnswer:
     """Take the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
     mean, remarks = of_members.mean(axis=0), list[str]()
     if (intervals := RunIntervals.of_run(run)) is None:
         remarks = ["warning    the run ended before it set intervals; resume it"]
-        return Predicted(None, mean, remarks=remarks)
+        return ModelAnswer(None, mean, remarks=remarks)
     columns, percent = intervals.columns(of_members), f"{100 * intervals.confidence:.4g} %"
     lower, upper = columns["lower"], columns["upper"]
     if len(lower):
         width = (upper - lower).mean()
         remarks.append(f"intervals  lower and upper, of {percent}, mean width {width:.4g}")
     truth = rows.numbers
-    if truth is not None and (known := np.isfinite(truth)).any():
-        held, n = int(np.sum((lower <= truth) & (truth <= upper))), int(known.sum())
-        remarks.append(f"coverage   {100 * held / n:.2f} % ({held:,} of {n:,}; target {percent})")
+    if truth is not None and (is_known := np.isfinite(truth)).any():
+        n_held, n = int(np.sum((lower <= truth) & (truth <= upper))), int(is_known.sum())
+        remarks.append(
+            f"coverage   {100 * n_held / n:.2f} % ({n_held:,} of {n:,}; target {percent})"
+        )
     if "kept" in columns and (n_deferred := int(np.sum(~columns["kept"]))):
         remarks.append(
             f"warning    {counted(n_deferred, 'row')}: defer to a human, as the interval is wider "
             f"than {intervals.defer_width:.6g}"
         )
-    return Predicted(None, mean, columns, remarks=remarks)
+    return ModelAnswer(None, mean, columns, remarks=remarks)
 
 
 def ask_members(
@@ -144,13 +153,13 @@ def ask_members(
             f"RUN must hold a trained member, but none in {run} is finished; resume with "
             f"{program('nn_bagging')} --resume {shlex.quote(str(run))}"
         )
-    said, classes = list[Prediction](), np.empty(0)
+    predictions, classes = list[Prediction](), np.empty(0)
     for number in numbers:
         ensemble = Ensemble.load(files.weights(number), network)
-        others = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
+        has_other_classes = number != numbers[0] and not np.array_equal(ensemble.classes_, classes)
         member = ensemble.members[0]
         width = len(getattr(member.scaling, "layout", ())) or rows.shape[1]
-        if others or member.inputs.n_features != width:
+        if has_other_classes or member.inputs.n_features != width:
             raise InputError(
                 f"RUN must hold members of the same data, got {files.weights(number)}, which was "
                 "trained on others; remove it"
@@ -158,10 +167,12 @@ def ask_members(
         of_copies = [
             member.predict(member.augmented(rows, augment, seed)) for seed in range(copies)
         ] or [member.predict(rows)]
-        said.append(Prediction(*(np.mean(one, axis=0) for one in zip(*of_copies, strict=True))))
+        predictions.append(
+            Prediction(*(np.mean(arrays, axis=0) for arrays in zip(*of_copies, strict=True)))
+        )
         classes = ensemble.classes_
-    probabilities = np.stack([one.outputs for one in said])
-    distance = np.mean([one.distance for one in said], axis=0)
+    probabilities = np.stack([prediction.outputs for prediction in predictions])
+    distance = np.mean([prediction.distance for prediction in predictions], axis=0)
     return Prediction(probabilities, distance), [str(label) for label in classes]
 
 
@@ -170,12 +181,12 @@ def _lines(
     number: int,
     classes: list[str],
     selective: SelectivePrediction | None,
-    assessed: Assessment | None,
+    assessment: Assessment | None,
 ) -> list[str]:
     """Say of one image: vote, certainty, prediction set, guarantee, novelty."""
     vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
-    others = [
+    other_votes = [
         f"{votes[code]} for {classes[code]}"
         for code in np.argsort(-votes, kind="stable")
         if votes[code] and code != vote
@@ -184,35 +195,37 @@ def _lines(
     lines = [
         f"class      {classes[vote]}",
         f"vote       {votes[vote]} of {votes.sum()} members"
-        + (f" ({', '.join(others)})" if others else ""),
+        + (f" ({', '.join(other_votes)})" if other_votes else ""),
         f"certainty  {certainty:.2f} on average, from {least:.2f} to {most:.2f}, "
         f"median {middle:.2f}",
     ]
     if answers.deferred[number]:
         lines.append(f"warning    {RULE[0].lower()}{RULE[1:]}")
-    if selective is None or assessed is None:
+    if selective is None or assessment is None:
         return lines
-    inside = [name for name, one in zip(classes, assessed.sets[number], strict=True) if one]
+    set_classes = [
+        name for name, is_inside in zip(classes, assessment.sets[number], strict=True) if is_inside
+    ]
     lines.append(
-        f"set        {', '.join(inside) or 'no class'} ({100 * selective.confidence:.4g} % "
+        f"set        {', '.join(set_classes) or 'no class'} ({100 * selective.confidence:.4g} % "
         "prediction set, for each class)"
     )
-    proved = selective.risk_control
-    if assessed.is_novel[number]:  # nothing is promised of it
+    control = selective.risk_control
+    if assessment.is_novel[number]:  # nothing is promised of it
         lines.append(
-            f"warning    novel sample (p = {assessed.p[number]:.2g}), unlike all training rows: "
+            f"warning    novel sample (p = {assessment.p[number]:.2g}), unlike all training rows: "
             "do not use its answer"
         )
-    elif proved is not None and proved.threshold is None:
-        lines.append(f"warning    {proved.line}")
-    elif proved is not None and proved.keeps(certainty):
+    elif control is not None and control.threshold is None:
+        lines.append(f"warning    {control.line}")
+    elif control is not None and control.keeps(certainty):
         lines.append(
-            f"guarantee  certainty {certainty:.4f} reaches {proved.threshold:.4f}: of "
-            f"such answers at most {100 * proved.error:.4g} % are wrong"
+            f"guarantee  certainty {certainty:.4f} reaches {control.threshold:.4f}: of "
+            f"such answers at most {100 * control.error:.4g} % are wrong"
         )
-    elif proved is not None:
+    elif control is not None:
         lines.append(
             f"warning    defer to a human: certainty {certainty:.4f} is below "
-            f"{proved.threshold:.4f}, from which on at most {100 * proved.error:.4g} % are wrong"
+            f"{control.threshold:.4f}, from which on at most {100 * control.error:.4g} % are wrong"
         )
     return lines

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
 from pipelines.run_folder.rows import Metric
-from pipelines.run_folder.schema import Count, Number, Part, Share
+from pipelines.run_folder.schema import Count, Fraction, Number, RecordPart
 from pipelines.search.record import SearchRow, StrategyMetadata
 
 MEMBERS = "members.csv"
@@ -22,7 +22,7 @@ MEMBER_PREDICTIONS = "member_predictions.npz"  # of a regression, and its interv
 INTERVALS = "intervals.safetensors"
 READ_AGAIN = (
     MEMBERS,
-    *(f"{MEMBER_FILES}/member-*.{kind}" for kind in ("safetensors", "npy", "npz")),
+    *(f"{MEMBER_FILES}/member-*.{suffix}" for suffix in ("safetensors", "npy", "npz")),
     f"{NESTED}-*/member-*.npz",
     MEMBER_PROBABILITIES,
     EXPLAINED,
@@ -55,7 +55,7 @@ class BaggingRow(SearchRow):
     params: str = "{}"
     stage: str = ""
     split: Count = 0
-    share: Share = 1.0
+    share: Fraction = 1.0
     family: str = ""
     n_fits: Count = 1
     member: Count
@@ -97,7 +97,7 @@ class BaggingOptionMetadata(OptionMetadata):
     n_tuning: Count | None = None
 
 
-class SelectivePredictionMetadata(Part):
+class SelectivePredictionMetadata(RecordPart):
     """Results of selective prediction on the test samples."""
 
     rule: str
@@ -105,7 +105,7 @@ class SelectivePredictionMetadata(Part):
     n_wrong_kept: Count
 
 
-class RiskControlMetadata(Part):
+class RiskControlMetadata(RecordPart):
     """The threshold above which few answers are wrong, and how it does on test samples."""
 
     threshold: Number | None = None
@@ -115,48 +115,48 @@ class RiskControlMetadata(Part):
     assumption: str = ""
 
 
-class PredictionSetMetadata(Part):
+class PredictionSetMetadata(RecordPart):
     """Prediction sets: how large they are on test samples, and how many hold the true class."""
 
-    confidence: Share
+    confidence: Fraction
     mean_size: Number
-    coverage: Share
-    least_coverage: Share
+    coverage: Fraction
+    least_coverage: Fraction
 
 
-class CalibrationMetadata(Part):
+class CalibrationMetadata(RecordPart):
     """The temperature that out-of-bag rows set, and what it does on test samples."""
 
     temperature: Number
     line: str
     test_log_loss: Number
-    test_calibration_error: Share
+    test_calibration_error: Fraction
 
 
-class NoveltyMetadata(Part):
+class NoveltyMetadata(RecordPart):
     """The number of test samples flagged as novel, and the allowed rate."""
 
-    rate: Share
+    rate: Fraction
     n_named: Count
 
 
-class IntervalMetadata(Part):
+class IntervalMetadata(RecordPart):
     """Prediction intervals: how many hold the targets of test samples, and how wide they are.
 
     ``n_rows`` are the out-of-bag rows whose residuals set them; ``n_drawn_by_all`` have none.
     """
 
-    confidence: Share
+    confidence: Fraction
     n_rows: Count
     n_drawn_by_all: Count
     n_test: Count
     n_covered: Count
-    coverage: Share
+    coverage: Fraction
     mean_width: Number
     median_width: Number
 
 
-class DeferralMetadata(Part):
+class DeferralMetadata(RecordPart):
     """The width of an interval from which on a number is deferred, and what is left then."""
 
     width: Number
@@ -182,12 +182,12 @@ class BaggingAnswer(Answer):
         "dataset.n_test",
     )
 
-    vote_test_error: Share | None = None
+    vote_test_error: Fraction | None = None
     n_vote_errors: Count | None = None
-    mean_test_error: Share | None = None
+    mean_test_error: Fraction | None = None
     n_mean_errors: Count | None = None
-    members_mean_test_error: Share | None = None
-    members_best_test_error: Share | None = None
+    members_mean_test_error: Fraction | None = None
+    members_best_test_error: Fraction | None = None
     selective_prediction: SelectivePredictionMetadata | None = None
     risk_control: RiskControlMetadata | None = None
     prediction_sets: PredictionSetMetadata | None = None

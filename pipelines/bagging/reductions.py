@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
     from distributed import Client
 
-    from pipelines.nn.settings import Training
+    from pipelines.nn.settings import TrainingSettings
 
-POINTS_PER_CHUNK = 8192
+SAMPLES_PER_CHUNK = 8192
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 AGREE, CERTAIN = 0.75, 0.5
 RULE = (
@@ -72,11 +72,11 @@ def as_dask_array(members: Sequence[Any]) -> Array:
     import dask.array as da
 
     stacked = da.stack([da.asarray(member) for member in members])
-    return stacked.rechunk((-1, POINTS_PER_CHUNK, -1))
+    return stacked.rechunk((-1, SAMPLES_PER_CHUNK, -1))
 
 
-def together(
-    asked: Sequence[Any], shape: tuple[int, ...], dtype: Any = np.float32
+def gather_predictions(
+    predictions: Sequence[Any], shape: tuple[int, ...], dtype: Any = np.float32
 ) -> tuple[Array, Delayed]:
     """Put predictions together that workers hold or will make: probabilities, mean distance.
 
@@ -85,12 +85,14 @@ def together(
     import dask
     import dask.array as da
 
-    chunks = [da.from_delayed(dask.delayed(one[0]), shape, dtype) for one in asked]
-    return as_dask_array(chunks), dask.delayed(_mean)([one[1] for one in asked])
+    chunks = [
+        da.from_delayed(dask.delayed(prediction[0]), shape, dtype) for prediction in predictions
+    ]
+    return as_dask_array(chunks), dask.delayed(_mean)([prediction[1] for prediction in predictions])
 
 
 def ask_on_workers(
-    client: Client, members: Sequence[Member], X: np.ndarray, training: Training
+    client: Client, members: Sequence[Member], X: np.ndarray, training: TrainingSettings
 ) -> Prediction:
     """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
 
@@ -101,12 +103,12 @@ def ask_on_workers(
 
     rows, inputs = scatter(client, SharedData(X)), members[0].inputs
     ask = dask.delayed(_ask, pure=False)
-    asked = [ask(member, rows, training) for member in scatter(client, list(members))]
+    predictions = [ask(member, rows, training) for member in scatter(client, list(members))]
     dtype = np.float64 if inputs.is_regression else np.float32
-    return Prediction(*together(asked, (len(X), inputs.n_outputs), dtype))
+    return Prediction(*gather_predictions(predictions, (len(X), inputs.n_outputs), dtype))
 
 
-def _ask(member: Member, rows: SharedData, training: Training) -> Prediction:
+def _ask(member: Member, rows: SharedData, training: TrainingSettings) -> Prediction:
     return member.predict(rows.shared, training)
 
 
@@ -130,7 +132,7 @@ def reduce_members(probabilities: Any) -> Any:
         import dask
 
         chunks = probabilities.to_delayed(optimize_graph=False).ravel().tolist()
-        return dask.delayed(_joined)([dask.delayed(reduce_members)(chunk) for chunk in chunks])
+        return dask.delayed(_join)([dask.delayed(reduce_members)(chunk) for chunk in chunks])
     xp: Any = sys.modules[type(probabilities).__module__]
     n_members, _, n_classes = probabilities.shape
     p = probabilities.astype(np.float64)
@@ -140,7 +142,7 @@ def reduce_members(probabilities: Any) -> Any:
     # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
     vote = xp.argmax(votes + mean / 2, axis=1)
     is_voted = vote[:, None] == xp.arange(n_classes)
-    reduced = (
+    arrays = (
         mean,
         votes,
         vote,
@@ -149,10 +151,10 @@ def reduce_members(probabilities: Any) -> Any:
         1 - xp.where(is_voted, votes, 0).sum(axis=1) / n_members,
         xp.moveaxis(xp.quantile(p, QUANTILES, axis=0), 0, -1),
     )
-    return EnsemblePrediction(*map(to_host, reduced))
+    return EnsemblePrediction(*map(to_host, arrays))
 
 
-def _joined(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
+def _join(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
     arrays = zip(*(vars(part).values() for part in parts), strict=True)
     return EnsemblePrediction(*map(np.concatenate, arrays))
 

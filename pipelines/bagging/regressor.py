@@ -84,9 +84,9 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
 
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
         """What every member predicts, float64 of shape (n_members, n_samples)."""
-        asked: Any = self._ask(X).outputs
-        on_host = to_host(asked) if self.client is None else asked.map_blocks(to_host)
-        of_members: np.ndarray = self._here(on_host)[:, :, 0]
+        outputs: Any = self._ask(X).outputs
+        on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
+        of_members: np.ndarray = self._compute(on_host)[:, :, 0]
         return of_members
 
     def predict(self, X: ArrayLike) -> np.ndarray:

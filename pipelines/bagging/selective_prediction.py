@@ -61,16 +61,16 @@ class RiskControl:
     @property
     def line(self) -> str:
         """The guarantee in one sentence."""
-        asked = (
+        claim = (
             f"at most {100 * self.error:.4g} % wrong, with confidence {100 * self.confidence:.4g} %"
         )
         if self.threshold is None:
             return (
-                f"{asked}, cannot be proved for any threshold with {self.n_out_of_bag:,} "
+                f"{claim}, cannot be proved for any threshold with {self.n_out_of_bag:,} "
                 "out-of-bag rows: every sample is deferred to a human"
             )
         return (
-            f"{asked}, at certainty {self.threshold:.4f} or above, where {self.n_wrong:,} of "
+            f"{claim}, at certainty {self.threshold:.4f} or above, where {self.n_wrong:,} of "
             f"{self.n_kept:,} out-of-bag rows are wrong ({self.n_out_of_bag:,} in total)"
         )
 
@@ -107,12 +107,12 @@ class OutOfBag:
             distances[rows] += distance
             votes[rows, probabilities.argmax(axis=1)] += 1
             n_members[rows] += 1
-        assessed = n_members > 0
-        n_members = n_members[assessed]
-        mean = total[assessed] / n_members[:, None]
-        vote = (votes[assessed] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
-        distance = (distances[assessed] / n_members).astype(np.float32)
-        return cls(mean.astype(np.float32), vote, y[assessed].astype(np.int32), distance)
+        has_members = n_members > 0
+        n_members = n_members[has_members]
+        mean = total[has_members] / n_members[:, None]
+        vote = (votes[has_members] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
+        distance = (distances[has_members] / n_members).astype(np.float32)
+        return cls(mean.astype(np.float32), vote, y[has_members].astype(np.int32), distance)
 
     @property
     def certainty(self) -> np.ndarray:
@@ -196,8 +196,8 @@ class SelectivePrediction:
         predictions, risk_control = list(predictions), None
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
         if error is not None:
-            known = out_of_bag.certainty, out_of_bag.is_wrong
-            risk_control = find_threshold(*known, error, confidence)
+            evidence = out_of_bag.certainty, out_of_bag.is_wrong
+            risk_control = find_threshold(*evidence, error, confidence)
         calibration = calibrate(predictions, y, n_classes, weights)
         return cls(out_of_bag, risk_control, confidence, calibration)
 
@@ -205,28 +205,28 @@ class SelectivePrediction:
         """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
         # A network of few weights averages noise away, and is then uncertain of it: of the larger
         # distance and the smaller certainty.
-        known, certainty, proved = self.out_of_bag, answers.certainty, self.risk_control
-        smaller = np.minimum(
-            novelty_p_values(known.distance, distance),
-            novelty_p_values(-known.certainty, -certainty),
+        out_of_bag, certainty, risk_control = self.out_of_bag, answers.certainty, self.risk_control
+        smaller_p = np.minimum(
+            novelty_p_values(out_of_bag.distance, distance),
+            novelty_p_values(-out_of_bag.certainty, -certainty),
         )
-        p = np.where(np.isnan(distance), 1.0, 2 * smaller).clip(max=1)
-        sets = prediction_sets(known.mean, known.truth, answers.mean, self.confidence)
-        kept = None if proved is None else proved.keeps(certainty)
+        p = np.where(np.isnan(distance), 1.0, 2 * smaller_p).clip(max=1)
+        sets = prediction_sets(out_of_bag.mean, out_of_bag.truth, answers.mean, self.confidence)
+        kept = None if risk_control is None else risk_control.keeps(certainty)
         return Assessment(kept, sets, p, select_novel(p))
 
     def save(self, path: Path) -> None:
         """Write one safetensors file: numbers and text, no code."""
-        arrays = {f"out_of_bag.{name}": one for name, one in vars(self.out_of_bag).items()}
+        arrays = {f"out_of_bag.{name}": array for name, array in vars(self.out_of_bag).items()}
         risk_control = self.risk_control and asdict(self.risk_control)
         about = {"confidence": self.confidence, "risk_control": risk_control}
         write_model(path, arrays, about | {"calibration": asdict(self.calibration)})
 
     @classmethod
     def _from_stored(cls, arrays: Arrays, about: dict[str, Any]) -> Self:
-        out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{one.name}"] for one in fields(OutOfBag)))
+        out_of_bag = OutOfBag(*(arrays[f"out_of_bag.{field.name}"] for field in fields(OutOfBag)))
         n, stored = len(out_of_bag.mean), about["risk_control"]
-        if {len(one) for one in vars(out_of_bag).values()} != {n}:
+        if {len(array) for array in vars(out_of_bag).values()} != {n}:
             raise ValueError("its out-of-bag rows do not belong together")
         risk_control = None if stored is None else RiskControl(**stored)
         fitted = about.get("calibration")  # none of a run before there were temperatures
@@ -243,10 +243,14 @@ def calibrate(
     """Fit the temperature of the mean of all members to what they say of rows they left out."""
     weights = np.ones(len(y)) if weights is None else weights
 
-    def fitted(groups: Sequence[Sequence[OutOfBagPrediction]]) -> tuple[TemperatureScaling, float]:
+    def fit_temperature(
+        groups: Sequence[Sequence[OutOfBagPrediction]],
+    ) -> tuple[TemperatureScaling, float]:
         pools = [OutOfBag.of(group, y, n_classes) for group in groups]
-        rows = [np.unique(np.concatenate([one.rows for one in group])) for group in groups]
-        n_answers = sum(len(one.rows) for group in groups for one in group)
+        rows = [
+            np.unique(np.concatenate([prediction.rows for prediction in group])) for group in groups
+        ]
+        n_answers = sum(len(prediction.rows) for group in groups for prediction in group)
         fit = TemperatureScaling.of(
             np.concatenate([pool.mean for pool in pools]),
             np.concatenate([pool.truth for pool in pools]),
@@ -256,11 +260,11 @@ def calibrate(
 
     if not predictions:
         return UNSCALED
-    every, n_members = fitted([predictions])
+    of_all, n_members = fit_temperature([predictions])
     if len(predictions) == 1:
-        return every
-    half, n_half = fitted([predictions[::2], predictions[1::2]])
-    return every.of_more_members(half, n_members, n_half, len(predictions))
+        return of_all
+    half, n_half = fit_temperature([predictions[::2], predictions[1::2]])
+    return of_all.of_more_members(half, n_members, n_half, len(predictions))
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
@@ -295,24 +299,27 @@ def find_threshold(
     order = np.argsort(-certainty, kind="stable")
     wrong = np.concatenate([[0], np.cumsum(is_wrong[order])])
     n_kept = np.searchsorted(-certainty[order], -THRESHOLDS, side="right")
-    each = 1 - (1 - confidence) / len(STARTS)
+    start_confidence = 1 - (1 - confidence) / len(STARTS)
     laxest = -1
     for start in STARTS:
-        for place in range(start, len(THRESHOLDS)):
-            n = int(n_kept[place])
-            if upper_bound(int(wrong[n]), n, each) > error:
+        for position in range(start, len(THRESHOLDS)):
+            n = int(n_kept[position])
+            if upper_bound(int(wrong[n]), n, start_confidence) > error:
                 break
-            laxest = max(laxest, place)
+            laxest = max(laxest, position)
     if laxest < 0:
         return RiskControl(error, confidence, None, None, len(certainty), 0, 0)
     n, threshold = int(n_kept[laxest]), float(THRESHOLDS[laxest])
     n_wrong = int(wrong[n])
-    bound = upper_bound(n_wrong, n, each)
+    bound = upper_bound(n_wrong, n, start_confidence)
     return RiskControl(error, confidence, threshold, bound, len(certainty), n, n_wrong)
 
 
 def prediction_sets(
-    known: np.ndarray, truth: np.ndarray, new: np.ndarray, confidence: float = 0.95
+    probabilities: np.ndarray,
+    truth: np.ndarray,
+    new_probabilities: np.ndarray,
+    confidence: float = 0.95,
 ) -> np.ndarray:
     """Find the classes a sample may have; each is missed at most 1 - ``confidence`` of the time.
 
@@ -324,17 +331,17 @@ def prediction_sets(
     ``known`` are probabilities of samples not trained on, (n_known, n_classes), ``truth`` their
     class codes, (n_known,); ``new`` has the shape (n_new, n_classes), as have the sets, bool.
     """
-    known, new = normalised(known), normalised(new)
-    inside = np.ones(new.shape, dtype=bool)
-    for code in range(known.shape[1]):
-        own = known[truth == code, code]
-        if len(own) * (1 - confidence) >= 1:
-            limit = np.sort(1 - own)[math.ceil((len(own) + 1) * confidence) - 1]
-            inside[:, code] = 1 - new[:, code] <= limit + 1e-8
-    return inside
+    probabilities, new_probabilities = normalised(probabilities), normalised(new_probabilities)
+    sets = np.ones(new_probabilities.shape, dtype=bool)
+    for code in range(probabilities.shape[1]):
+        of_class = probabilities[truth == code, code]
+        if len(of_class) * (1 - confidence) >= 1:
+            limit = np.sort(1 - of_class)[math.ceil((len(of_class) + 1) * confidence) - 1]
+            sets[:, code] = 1 - new_probabilities[:, code] <= limit + 1e-8
+    return sets
 
 
-def novelty_p_values(known: np.ndarray, distance: np.ndarray) -> np.ndarray:
+def novelty_p_values(training_distances: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """The share of training rows at least as far as each sample, itself counted in.
 
     If a sample is of the training rows' kind it is at most p with probability at most p,
@@ -345,8 +352,8 @@ def novelty_p_values(known: np.ndarray, distance: np.ndarray) -> np.ndarray:
     ``known`` are the out-of-bag distances of training rows; a distance that is not a number has a
     p of 1. The p are float64 of the shape of ``distance``, (n_samples,).
     """
-    n = len(known)
-    p = (1 + n - np.searchsorted(np.sort(known), distance, side="left")) / (n + 1)
+    n = len(training_distances)
+    p = (1 + n - np.searchsorted(np.sort(training_distances), distance, side="left")) / (n + 1)
     return np.where(np.isnan(distance), 1.0, p)
 
 

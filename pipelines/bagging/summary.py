@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.data.dataset import REGRESSION
 from pipelines.data.tables.words import counted
-from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run.summary import baseline_lines, failure_lines, wall_time
 from pipelines.run_folder.measures import ACCURACY, measure_of
 from pipelines.run_folder.statistics import interval
 from pipelines.search.scoring import DEFAULT_SCORING
@@ -25,7 +25,7 @@ def of_ensemble(record: Mapping[str, Any]) -> list[str]:
         *baseline_lines(record),
         *strategy_lines(record),
         wall_time(record),
-        *failed_fits(record, ("member", "candidate", "fold")),
+        *failure_lines(record, ("member", "candidate", "fold")),
     ]
     if lost := record["lost_members"]:
         lines.append(
@@ -54,12 +54,12 @@ def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
             "out-of-bag rows of the intervals"
         )
     if (rule := record.get("deferral")) is not None:
-        others = "none are left"
+        kept_error = "none are left"
         if (error := rule["mean_absolute_error"]) is not None:
-            others = f"mean absolute error of the others {error:.4g}"
+            kept_error = f"mean absolute error of the others {error:.4g}"
         yield (
             f"deferral   {n_test - rule['n_kept']:,} of {n_test:,} test samples are deferred to a "
-            f"human, whose interval is wider than {rule['width']:.6g}; {others}"
+            f"human, whose interval is wider than {rule['width']:.6g}; {kept_error}"
         )
 
 

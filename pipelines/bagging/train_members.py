@@ -22,7 +22,7 @@ from pipelines.bagging.work import (
     Refits,
     Trainings,
     refitted_of,
-    run_task,
+    run_member_task,
     tabulate_cells,
 )
 from pipelines.run.cluster import Cluster
@@ -35,17 +35,17 @@ from pipelines.run_folder.names import DIVERGED, FAILED, OK
 from pipelines.search.answer import number_scores
 from pipelines.search.budget import Budget
 from pipelines.search.command import journal_tasks, run_tasks
-from pipelines.search.forecast import Kind, Pace, Rates
+from pipelines.search.forecast import Pace, Rates, WorkType
 from pipelines.search.ranking import BestSoFar, failures
-from pipelines.search.summary import left_by_budget
-from pipelines.search.tasks import Place, Problem, Row, place_of
+from pipelines.search.summary import untried_in_words
+from pipelines.search.tasks import CellKey, Problem, Row, cell_key_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Trained(Done):
+class TrainedMembers(Done):
     """What was trained, of this session or before it.
 
     Attributes
@@ -56,9 +56,9 @@ class Trained(Done):
     entries : for ``run.json``
     """
 
-    rows: Mapping[Place, Row]
+    rows: Mapping[CellKey, Row]
     refits: Mapping[str, Row]
-    extended: Mapping[Place, Row] = field(default_factory=dict)
+    extended: Mapping[CellKey, Row] = field(default_factory=dict)
     entries: Mapping[str, Any] = field(default_factory=dict)
 
     def members(self, plan: Trainings) -> dict[int, Row]:
@@ -72,11 +72,11 @@ def train_members(
     cluster: Cluster,
     problem: Problem,
     plan: Trainings,
-    done: Trained,
+    done: TrainedMembers,
     classes: np.ndarray,
     seconds: float | None = None,
-    rates: Mapping[Kind, Rates] = MappingProxyType({}),
-) -> Trained:
+    rates: Mapping[WorkType, Rates] = MappingProxyType({}),
+) -> TrainedMembers:
     """Run the tasks that are left; write ``cv_results``.
 
     Raises
@@ -111,20 +111,20 @@ def train_members(
             paths += files.paths(row["member"])
         return paths
 
-    run = partial(run_tasks, work=partial(run_task, kind=plan.kind))
+    run = partial(run_tasks, work=partial(run_member_task, shared_fit=plan.shared_fit))
     best = BestSoFar(CANDIDATE, problem.scorer.names[0])
     new_rows = journal_tasks(run, problem, todo, rows, best, session, cluster, keep, feed)
-    for place, row in new_rows.items():
-        if place[0].endswith(WHOLE):
-            refits[place[0].removesuffix(WHOLE)] = row
+    for cell, row in new_rows.items():
+        if cell[0].endswith(WHOLE):
+            refits[cell[0].removesuffix(WHOLE)] = row
     rows = feed.rows  # without what was asked for ahead, and not wanted in the end
-    trained = Trained(rows=rows, refits=refits)
+    trained = TrainedMembers(rows=rows, refits=refits)
     if feed.without_best:
         in_time = budget is not None and budget.held_back
         why_lost.append(f"{NO_BEST} in the time it had" if in_time else NO_BEST)
     # Without a search, the rows that each member left out.
     cells = [row for row in rows.values() if row["fold"] >= 0]
-    results = tabulate_cells(cells or (refits[one] for one in plan.stages if one in refits))
+    results = tabulate_cells(cells or (refits[stage] for stage in plan.stages if stage in refits))
     names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why = next(iter(why_lost), "") or "; ".join(sorted(set(map(str, lost))))
@@ -135,10 +135,12 @@ def train_members(
         raise RunStopped(f"no member could be trained: {why}")
     missing = np.setdiff1d(np.arange(len(plan.seeds)), list(trained.members(plan))).tolist()
     entries = failures(results, CELL) | {"lost_members": missing, "why_lost": why}
-    return replace(trained, entries=entries | strategy_entries(plan, feed, results))
+    return replace(trained, entries=entries | member_strategy_entries(plan, feed, results))
 
 
-def strategy_entries(plan: Trainings, feed: MemberFeed, cells: pd.DataFrame) -> dict[str, Any]:
+def member_strategy_entries(
+    plan: Trainings, feed: MemberFeed, cells: pd.DataFrame
+) -> dict[str, Any]:
     """What a strategy tried and gave up, ``StrategyMetadata``; nothing of a random search."""
     if not plan.searches or (plan.strategy == "random" and feed.budget is None):
         return {}
@@ -161,16 +163,16 @@ def strategy_entries(plan: Trainings, feed: MemberFeed, cells: pd.DataFrame) -> 
     return {"strategy": entries}
 
 
-def done_before(session: Session, plan: Trainings) -> Trained:
+def done_before(session: Session, plan: Trainings) -> TrainedMembers:
     """What earlier sessions trained; what failed gets another try."""
-    rows, refits = dict[Place, Row](), dict[str, Row]()
+    rows, refits = dict[CellKey, Row](), dict[str, Row]()
     for row in (row for record in session.journal.records for row in record["rows"]):
         if row["status"].startswith(FAILED):
             continue
-        row = as_now(row)
+        row = upgrade_row(row)
         stage = row["stage"]
         if not stage.endswith(WHOLE):
-            rows[place_of(row)] = row
+            rows[cell_key_of(row)] = row
             continue
         # Files that are not as the run left them are gone since the folder was opened.
         paths = MemberFiles.of_stage(session.path, stage).paths(row["member"])
@@ -179,12 +181,12 @@ def done_before(session: Session, plan: Trainings) -> Trained:
     n_ensembles, n_members = 1 + len(plan.nested), len(plan.seeds)
     n_searched = plan.n_folds * sum(map(len, plan.candidates)) if plan.searches else 0
     n_fits = len(rows) + len(refits), n_ensembles * (n_searched + n_members)
-    ended_early = left_by_budget(session.record) != ""
-    return Trained(n_fits=n_fits, rows=rows, refits=refits, ended_early=ended_early)
+    ended_early = untried_in_words(session.record) != ""
+    return TrainedMembers(n_fits=n_fits, rows=rows, refits=refits, ended_early=ended_early)
 
 
-def nested_estimate(
-    path: Path, plan: Trainings, trained: Trained, y: np.ndarray
+def nested_vote_estimate(
+    path: Path, plan: Trainings, trained: TrainedMembers, y: np.ndarray
 ) -> dict[str, Any] | None:
     """The accuracy of the votes of ensembles on the outer folds, which they did not see.
 
@@ -201,29 +203,34 @@ def nested_estimate(
     of one row, whose r2 is none, are left out, and None is of no other
     """
     scores = []
-    for one in plan.nested:
-        if one.outer is None or not (members := trained.members(one)):
+    for nested_plan in plan.nested:
+        if nested_plan.outer is None or not (members := trained.members(nested_plan)):
             continue
-        files = MemberFiles.of_stage(path, one.stages[0])
-        said = np.stack([files.predictions(member)[0].outputs for member in members])
-        truth = y[one.outer[1][1]]
+        files = MemberFiles.of_stage(path, nested_plan.stages[0])
+        outputs = np.stack([files.predictions(member)[0].outputs for member in members])
+        truth = y[nested_plan.outer[1][1]]
         if not plan.inputs.is_regression:
-            scores.append(float(np.mean(reduce_members(said).vote == truth)))
-        elif (r2 := number_scores(truth, said[:, :, 0].mean(axis=0))["r2"]) is not None:
+            scores.append(float(np.mean(reduce_members(outputs).vote == truth)))
+        elif (r2 := number_scores(truth, outputs[:, :, 0].mean(axis=0))["r2"]) is not None:
             scores.append(r2)
     if not scores:
         return None
-    found = {"score_mean": float(np.mean(scores)), "score_std": float(np.std(scores))}
-    return found | {"n_outer": len(scores)}
+    estimate = {"score_mean": float(np.mean(scores)), "score_std": float(np.std(scores))}
+    return estimate | {"n_outer": len(scores)}
 
 
-def as_now(row: Row) -> Row:
+def upgrade_row(row: Row) -> Row:
     """Return a row of a run that was begun before its candidates were those of any search."""
     if "stage" in row:
         return row
     fold, loss, stage = row["fold"], row["loss"], f"member={row['member']}"
     stage += WHOLE if fold == -1 else ""
-    now = {"stage": stage, "split": max(fold, 0), "share": 1.0, "algorithm": row["network"]}
-    now |= {"params": "{}", "family": "", "n_fits": 1, "score": None if loss is None else -loss}
-    now |= {"n_support": None, "n_iterations": row.get("n_epochs"), "n_steps": 0}
-    return row | now | {"n_steps_made": 0, "implementation": "", "reason": ""}
+    new_columns = {"stage": stage, "split": max(fold, 0), "share": 1.0, "algorithm": row["network"]}
+    new_columns |= {
+        "params": "{}",
+        "family": "",
+        "n_fits": 1,
+        "score": None if loss is None else -loss,
+    }
+    new_columns |= {"n_support": None, "n_iterations": row.get("n_epochs"), "n_steps": 0}
+    return row | new_columns | {"n_steps_made": 0, "implementation": "", "reason": ""}

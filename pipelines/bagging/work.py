@@ -16,34 +16,34 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pipelines.bagging.members import kept_key
+from pipelines.bagging.members import prediction_key
 from pipelines.bagging.record import CANDIDATE, BaggingRow
 from pipelines.data.bootstrap import BootstrapSplits, bootstrap_generator, draw_bootstrap
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.data.fits import Fit, Progress, importing
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
-from pipelines.nn.stack import OK, Part, placed_rows
+from pipelines.nn.stack import OK, StackPart, placed_rows
 from pipelines.run.events import ProgressEvent
 from pipelines.run.tasks import Outcome, Runner
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.fitting import Group, group_candidates
+from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
+from pipelines.search.fitting import CandidateGroup, group_candidates
 from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
 from pipelines.search.scoring import NEG_LOG_LOSS, NEG_SQUARED_ERROR, CandidateScorer
-from pipelines.search.shared.networks import Network, Networks, leaves_idle
+from pipelines.search.shared.networks import NetworkCandidate, Networks, leaves_idle
 from pipelines.search.spaces import Branch, Range
 from pipelines.search.strategies.base import Strategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.race import MARGIN, Race
-from pipelines.search.strategies.tpe import TPE, Source
-from pipelines.search.tasks import OUTER, Place, Problem, Row, Task, row_of
+from pipelines.search.strategies.tpe import TPE, CandidateSource
+from pipelines.search.tasks import OUTER, CellKey, Problem, Row, Task, cell_row
 from pipelines.search.tasks import run_task as run_search_task
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RaceByFolds(Race):
     """A race without a screen on a share of the rows, on which networks take too few steps."""
 
     @classmethod
-    def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+    def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
         return ()
 
 
@@ -115,10 +115,10 @@ class Trainings:
     """
 
     inputs: Inputs
-    training: Training
+    training: TrainingSettings
     n_folds: int
     seed: int
-    candidates: Sequence[Sequence[Network]]
+    candidates: Sequence[Sequence[NetworkCandidate]]
     seeds: Sequence[int]
     groups: Sequence[Sequence[int]]
     space: SearchSpace
@@ -134,7 +134,7 @@ class Trainings:
         y: np.ndarray,
         inputs: Inputs,
         space: SearchSpace,
-        training: Training,
+        training: TrainingSettings,
         *,
         n_bootstrap: int,
         n_tuning: int,
@@ -158,7 +158,7 @@ class Trainings:
 
         def draw_ensemble(outer: tuple[int, Fold] | None = None) -> Trainings:
             key, rows = ((), slice(None)) if outer is None else ((outer[0],), outer[1][0])
-            candidates, seeds = list[list[Network]](), list[int]()
+            candidates, seeds = list[list[NetworkCandidate]](), list[int]()
             for member in range(n_bootstrap):
                 generator = bootstrap_generator(seed, member, *key)
                 draw_bootstrap(y[rows], n_folds, generator)  # which comes before them
@@ -168,16 +168,18 @@ class Trainings:
 
                 seeds.append(draw_seed())
                 drawn = ((space.draw(generator), draw_seed()) for _ in range(n_tuning))
-                networks = [Network(*pair, inputs.is_regression) for pair in drawn]
+                networks = [NetworkCandidate(*pair, inputs.is_regression) for pair in drawn]
                 candidates.append(networks)
-            alone = [[member] for member in range(n_bootstrap)]
-            plan = cls(inputs, training, n_folds, seed, candidates, seeds, alone, space)
+            groups = [[member] for member in range(n_bootstrap)]
+            plan = cls(inputs, training, n_folds, seed, candidates, seeds, groups, space)
             return replace(plan, strategy=strategy, race_margin=race_margin, outer=outer)
 
-        return replace(draw_ensemble(), nested=[draw_ensemble(one) for one in enumerate(nested)])
+        return replace(
+            draw_ensemble(), nested=[draw_ensemble(outer_fold) for outer_fold in enumerate(nested)]
+        )
 
     @property
-    def kind(self) -> Networks:
+    def shared_fit(self) -> Networks:
         """How candidates share work."""
         return Networks(self.inputs, self.training)
 
@@ -189,17 +191,17 @@ class Trainings:
 
     def on(self, device: str) -> Trainings:
         """The same on a device, ``"cpu"`` or ``"gpu"``."""
-        nested = [one.on(device) for one in self.nested]
+        nested = [ensemble.on(device) for ensemble in self.nested]
         return replace(self, training=replace(self.training, device=device), nested=nested)
 
     def with_strategy(self, strategy: str) -> Trainings:
         """The same members, searched by another strategy."""
-        nested = [one.with_strategy(strategy) for one in self.nested]
+        nested = [ensemble.with_strategy(strategy) for ensemble in self.nested]
         return replace(self, strategy=strategy, nested=nested)
 
     def without_search(self) -> Trainings:
         """The same members, each of which takes its first candidate."""
-        nested = [one.without_search() for one in self.nested]
+        nested = [ensemble.without_search() for ensemble in self.nested]
         return replace(self, searches=False, nested=nested)
 
     def in_groups(self) -> Trainings:
@@ -210,16 +212,16 @@ class Trainings:
         members' number alone decides on the groups, of nearly equal size.
         """
         plan, n = self.without_search(), len(self.seeds)
-        first = [networks[0].spec for networks in self.candidates]
-        is_table = first[0].network == "table"
-        alike = len({one.architecture for one in first}) == 1
-        if not is_table and not (alike and leaves_idle(self.training, first[0])):
+        first_specs = [networks[0].spec for networks in self.candidates]
+        is_table = first_specs[0].network == "table"
+        alike = len({spec.architecture for spec in first_specs}) == 1
+        if not is_table and not (alike and leaves_idle(self.training, first_specs[0])):
             return plan
         groups = np.array_split(np.arange(n), math.ceil(n / MEMBERS_TOGETHER))
         if is_table:
             of_first = [self.candidates[group[0]] for group in groups for _ in group]
             plan = replace(plan, candidates=of_first)
-        nested = [one.in_groups() for one in self.nested]
+        nested = [ensemble.in_groups() for ensemble in self.nested]
         return replace(plan, groups=[group.tolist() for group in groups], nested=nested)
 
     @property
@@ -231,8 +233,8 @@ class Trainings:
         """The searches of all members, each a part of the problem: candidates and splits."""
         on_gpu = self.training.device == "gpu" and find_spec("cupy") is not None
         if on_gpu and not isinstance(data.scaling, Preparation):
-            place = partial(placed_rows, inputs=self.inputs, training=self.training)
-            data = replace(data, place=place)
+            make_arrays = partial(placed_rows, inputs=self.inputs, training=self.training)
+            data = replace(data, place=make_arrays)
         scorer = CandidateScorer(tuple(dict.fromkeys([*scoring, self.loss])))
         search, parts = Problem(data, (), {}, scorer, (), COLUMNS), dict[str, Problem]()
         for plan in (self, *self.nested):
@@ -246,12 +248,15 @@ class Trainings:
                 networks = () if self.draws else networks
                 of_member = (data, self.n_folds, self.seed, (member, *key), rows)
                 splits = partial(BootstrapSplits, *of_member)
-                groups = group_candidates(networks, scorer, kinds=[self.kind])
-                own = outer | {(stage, 1.0): splits(), (stage + WHOLE, 1.0): splits(whole=True)}
+                groups = group_candidates(networks, scorer, shared_fits=[self.shared_fit])
+                stage_splits = outer | {
+                    (stage, 1.0): splits(),
+                    (stage + WHOLE, 1.0): splits(whole=True),
+                }
                 parts[stage] = replace(
                     search,
                     candidates=tuple(candidate_of(member, network) for network in networks),
-                    splits=own,
+                    splits=stage_splits,
                     groups=tuple(groups) if self.searches else (),
                     search=stage if plan.outer is None else "",
                 )
@@ -261,7 +266,7 @@ class Trainings:
         self,
         problem: Problem,
         n_workers: int = 1,
-        done: Mapping[Place, Row] = NOTHING,
+        done: Mapping[CellKey, Row] = NOTHING,
         refitted: Mapping[str, int] = NOTHING,
         budget: Budget | None = None,
     ) -> MemberFeed:
@@ -274,18 +279,24 @@ class Trainings:
         budget : of time
         """
         feed = MemberFeed(problem, (), n_workers, {}, budget)
-        searches, refits = list[Search](), list[Refits]()
+        searches, refits = list[StrategySearch](), list[Refits]()
         for plan in (self, *self.nested):
             for member, stage in enumerate(plan.stages if self.searches else ()):
-                searches.append(Search(stage, plan.strategy_of(member, feed)))
-            for together in plan.groups:
-                group = [i for i in together if self.searches or plan.stages[i] not in refitted]
+                searches.append(StrategySearch(stage, plan.strategy_of(member, feed)))
+            for numbers in plan.groups:
+                group = [
+                    member
+                    for member in numbers
+                    if self.searches or plan.stages[member] not in refitted
+                ]
                 if not group:
                     continue
                 stages = tuple(plan.stages[member] for member in group)
                 candidates = [plan.candidates[member] for member in group]
                 n = len(problem.data.y)
-                cost = sum(self.kind.cost(one, n, 1) / len(one) for one in candidates)
+                cost = sum(
+                    self.shared_fit.cost(networks, n, 1) / len(networks) for networks in candidates
+                )
                 seeds = tuple(plan.seeds[member] for member in group)
                 first = tuple(candidate_of(member, plan.candidates[member][0]) for member in group)
                 refits.append(Refits(stages, seeds, 0, first, cost))
@@ -305,9 +316,11 @@ class Trainings:
         def add(parameters: Mapping[str, Any]) -> int:
             number = len(feed.problem.parts[stage].candidates)
             network = replace(networks[number], spec=self.space.spec(parameters))
-            return feed.add(stage, candidate_of(member, network), Group((), self.kind))
+            return feed.add(
+                stage, candidate_of(member, network), CandidateGroup((), self.shared_fit)
+            )
 
-        return TPE(scope, [Source([branch_of(self.space)], add)], len(networks))
+        return TPE(scope, [CandidateSource([branch_of(self.space)], add)], len(networks))
 
     @property
     def draws(self) -> bool:
@@ -316,7 +329,7 @@ class Trainings:
 
 
 @dataclass(eq=False)
-class MemberFeed(Feed):
+class MemberFeed(TaskFeed):
     """Hands out the searches of members, and a member's refit as soon as its search is over.
 
     Attributes
@@ -332,7 +345,7 @@ class MemberFeed(Feed):
     without_best: list[str] = field(default_factory=list)
 
     def __call__(self, n_left: int) -> list[Any]:
-        """See ``Feed``; refits first, as each ends a piece of work."""
+        """See ``TaskFeed``; refits first, as each ends a piece of work."""
         if self.budget is not None:
             self.budget.n_refits = math.ceil(len(self.refits) / self.n_workers)
         tasks, ready = super().__call__(n_left), list[Refits]()
@@ -343,7 +356,7 @@ class MemberFeed(Feed):
                 is_over = strategies[stage].ask() is None
                 if not is_over and not self._is_out_of_time(stage):
                     continue
-                rows = [row for place, row in self.rows.items() if place[0] == stage]
+                rows = [row for cell, row in self.rows.items() if cell[0] == stage]
                 best = best_candidate(rows, stage, self.problem)
                 if best is None and not is_over and (n_left or tasks or ready):
                     continue  # time may still suffice, as less is kept for refits
@@ -352,8 +365,8 @@ class MemberFeed(Feed):
                 if best is None:
                     self.without_best.append(stage)
                 elif best != self.refitted.get(stage):
-                    chosen = self.problem.parts[stage].candidates[best]
-                    ready.append(replace(task, number=best, candidates=(chosen,)))
+                    candidate = self.problem.parts[stage].candidates[best]
+                    ready.append(replace(task, number=best, candidates=(candidate,)))
             else:
                 ready.append(task)
             self.refits.remove(task)
@@ -361,16 +374,16 @@ class MemberFeed(Feed):
 
     def _is_out_of_time(self, stage: str) -> bool:
         """Whether nothing more of a search is done, as its time has ended."""
-        if self.budget is None or any(task.stage == stage for task in self._begun.values()):
+        if self.budget is None or any(task.stage == stage for task in self._begun_tasks.values()):
             return False
-        return self.budget.left <= 0 or (self.budget.held_back and not self._begun)
+        return self.budget.seconds_left <= 0 or (self.budget.held_back and not self._begun_tasks)
 
     @property
     def waiting(self) -> Sequence[Any]:
         return [*super().waiting, *self.refits]
 
 
-def candidate_of(member: int, network: Network) -> Candidate:
+def candidate_of(member: int, network: NetworkCandidate) -> Candidate:
     """A network as a candidate of a member's search."""
     parameters = {"member": member} | network.get_params()
     return Candidate(network.spec.network, parameters, network)
@@ -380,14 +393,14 @@ def branch_of(space: SearchSpace) -> Branch:
     """The ranges of networks as the space of any search."""
     return Branch(
         {
-            name: Range(*one.bounds, log=one.log10, whole=one.whole)
-            for name, one in space.ranges.items()
+            name: Range(*span.bounds, log=span.log10, whole=span.whole)
+            for name, span in space.ranges.items()
         }
     )
 
 
-def run_task(
-    problem: Problem, task: Task | Refits, *, kind: Networks, n_threads: int = 1
+def run_member_task(
+    problem: Problem, task: Task | Refits, *, shared_fit: Networks, n_threads: int = 1
 ) -> Iterator[Row | tuple[Row, Refitted | None] | Progress]:
     """Run a task of any kind.
 
@@ -398,26 +411,28 @@ def run_task(
     if isinstance(task, Task):
         yield from run_search_task(problem, task, n_threads)
         return
-    yield from importing(kind.package)
+    yield from importing(shared_fit.package)
     number, stages = task.number, [problem.parts[stage] for stage in task.stages]
     members = list(zip(task.stages, stages, task.candidates, strict=True))
-    parts = list[Part]()
+    parts = list[StackPart]()
     for (name, stage, candidate), seed in zip(members, task.seeds, strict=True):
         drawn, left_out = stage.splits[name + WHOLE, 1.0][0]
         spec = candidate.estimator.spec
-        parts.append(Part(drawn, generator_of(seed), out_of_bag=left_out, spec=spec))
+        parts.append(StackPart(drawn, generator_of(seed), out_of_bag=left_out, spec=spec))
     data, outer = problem.data, stages[0].splits.get((OUTER, 1.0))
-    X_test = data.X_test if outer is None else rows_of(data.X, outer[0][1])
+    X_test = data.X_test if outer is None else take_rows(data.X, outer[0][1])
     waiting = iter(members)
     try:
-        for item in refit(data, parts, kind.inputs, kind.training, X_test):
+        for item in refit(data, parts, shared_fit.inputs, shared_fit.training, X_test):
             if isinstance(item, Progress):
                 yield item
                 continue
             row = row_of_refit(*next(waiting), number, item)
             if item.test is not None:
                 if outer is None and len(data.y_test):  # to be reduced here, where they lie
-                    data.placement.get(kept_key(row), partial(tuple, (item.test, item.out_of_bag)))
+                    data.placement.get(
+                        prediction_key(row), partial(tuple, (item.test, item.out_of_bag))
+                    )
                 item = replace(item, test=item.test.on_host())
             yield row, item
     except NoRoomError as error:
@@ -448,7 +463,7 @@ def row_of_refit(
     """
     stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
     fit = Fit(number, 0, n_fits=0)
-    more: dict[str, Any] = dict.fromkeys(OF_REFIT)
+    refit_columns: dict[str, Any] = dict.fromkeys(OF_REFIT)
     fit.scores = dict.fromkeys(("fit_time", "score_time")) | {"test_scores": {}}
     if isinstance(refitted, Refitted):
         trained, score = refitted.trained, refitted.trained.result
@@ -457,18 +472,26 @@ def row_of_refit(
         fit.scores = {"fit_time": trained.seconds, "score_time": score.seconds}
         fit.scores |= {"test_scores": {NEG_LOG_LOSS: -score.loss}}
         losses = [round(loss, 6) for loss in trained.losses if math.isfinite(loss)]
-        more = dict(zip(OF_REFIT, (json.dumps(losses), refitted.training_error), strict=True))
+        refit_columns = dict(
+            zip(OF_REFIT, (json.dumps(losses), refitted.training_error), strict=True)
+        )
         refitted = "" if trained.status == OK else trained.status
     fit.scores["fit_error"] = refitted
-    place = (name + WHOLE, number, 0, 1.0)
-    return row_of(stage, candidate, place, fit, Networks.name) | more
+    cell = (name + WHOLE, number, 0, 1.0)
+    return cell_row(stage, candidate, cell, fit, Networks.name) | refit_columns
 
 
 def run_trainings(
-    kind: Networks, runner: Runner, problem: Problem, feed: MemberFeed
+    shared_fit: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Search and refit members, see ``run_tasks``."""
-    for event, rows in run_tasks(runner, problem, (), work=partial(run_task, kind=kind), more=feed):
+    for event, rows in run_tasks(
+        runner,
+        problem,
+        (),
+        work=partial(run_member_task, shared_fit=shared_fit),
+        further_tasks=feed,
+    ):
         feed.tell(rows)
         yield event, rows
 
@@ -500,19 +523,19 @@ def reduce_candidates(
     default its loss) and is_best; a candidate that lacks a fold has no means. Best first within
     each member.
     """
-    place = list(CANDIDATE)
+    columns = list(CANDIDATE)
     if "stage" not in results:  # of a run that was begun when losses alone decided
         results = results.assign(score=-results["loss"])
-    means = reduce_scores(results, place, n_folds, client)
-    losses = results.groupby(place)["loss"]
-    means = means.join(losses.mean().rename("loss_mean"), on=place)
-    means = means.join(losses.std(ddof=0).rename("loss_std"), on=place)
+    means = reduce_scores(results, columns, n_folds, client)
+    losses = results.groupby(columns)["loss"]
+    means = means.join(losses.mean().rename("loss_mean"), on=columns)
+    means = means.join(losses.std(ddof=0).rename("loss_std"), on=columns)
     means.loc[means["score_mean"].isna(), ["loss_mean", "loss_std"]] = math.nan
     means = means.sort_values(["member", "rank"], ignore_index=True)
     means["rank"] = means.groupby("member").cumcount() + 1
     means["is_best"] = (means["rank"] == 1) & means["score_mean"].notna()
-    parameters = results.groupby(place, as_index=False)[["network", *PARAMETERS]].first()
-    table = parameters.merge(means, on=place)
+    parameters = results.groupby(columns, as_index=False)[["network", *PARAMETERS]].first()
+    table = parameters.merge(means, on=columns)
     return table.sort_values(["member", "rank"], ignore_index=True)
 
 
@@ -539,17 +562,17 @@ def tabulate_members(
     names = [name for name in PARAMETERS if name not in OF_CONVOLUTION or best[name].any()]
     rows = []
     for member, test_error in sorted(test_errors.items()):
-        chosen, refitted = best.loc[member], refits[member]
+        best_candidate, refitted = best.loc[member], refits[member]
         numbers = (
-            chosen["loss_mean"],
+            best_candidate["loss_mean"],
             refitted["training_error"],
             test_error,
-            chosen["error_mean"],
+            best_candidate["error_mean"],
             refitted["error"],
         )
         quality = dict(zip(OF_MEMBER, numbers, strict=True))
         if is_regression:
-            of_regression = (chosen["loss_mean"], refitted["loss"], test_error)
+            of_regression = (best_candidate["loss_mean"], refitted["loss"], test_error)
             quality = dict(zip(OF_REGRESSION, of_regression, strict=True))
-        rows.append({"member": member} | {name: chosen[name] for name in names} | quality)
+        rows.append({"member": member} | {name: best_candidate[name] for name in names} | quality)
     return pd.DataFrame(rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, rows_of
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, take_rows
 
 IMBALANCED = 0.8  # share of a class from which accuracy misleads
 TELLS_ALL = 0.999  # score of a single column from which it is as good as the target
@@ -41,20 +41,20 @@ def baseline_of(
         ``scoring`` and ``score_mean``: of the splits, None where it cannot be scored so;
         ``test_error`` and ``n_test_errors``: for classes.
     """
-    found = constant_answer(
+    baseline = constant_answer(
         data.y_train, data.y_test, data.classes if data.task == CLASSIFICATION else None
     )
-    found |= {"scoring": scoring, "score_mean": None}
+    baseline |= {"scoring": scoring, "score_mean": None}
     if scoring is None or not len(splits):
-        return found
+        return baseline
     y = data.y_train if labels is None else labels[data.y_train]
     if scoring == "accuracy" and data.task == CLASSIFICATION:
         # By hand, as importing scikit-learn takes longer than a short search.
-        shares = []
+        accuracies = []
         for train, validation in splits:
             values, counts = np.unique(y[train], return_counts=True)
-            shares.append(float(np.mean(y[validation] == values[counts.argmax()])))
-        return found | {"score_mean": float(np.mean(shares))}
+            accuracies.append(float(np.mean(y[validation] == values[counts.argmax()])))
+        return baseline | {"score_mean": float(np.mean(accuracies))}
     from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.model_selection import cross_val_score
 
@@ -63,7 +63,7 @@ def baseline_of(
         # NaN of a scorer that needs what a dummy does not have.
         X = np.zeros((len(y), 1)) if scorer is None else data.X_train  # which one may look at
         mean = cross_val_score(dummy, X, y, scoring=scorer or scoring, cv=splits).mean()
-    return found | {"score_mean": float(mean) if np.isfinite(mean) else None}
+    return baseline | {"score_mean": float(mean) if np.isfinite(mean) else None}
 
 
 def constant_answer(
@@ -79,12 +79,12 @@ def constant_answer(
     counts = np.bincount(y_train, minlength=len(classes))
     code = int(counts.argmax())
     answer = str(classes[code])
-    found: dict[str, Any] = {"answer": answer, "words": f"always answering {answer!r}"}
-    found["share"] = float(counts[code] / counts.sum())
+    baseline: dict[str, Any] = {"answer": answer, "words": f"always answering {answer!r}"}
+    baseline["share"] = float(counts[code] / counts.sum())
     if len(y_test):
         n_wrong = int(np.sum(y_test != code))
-        found |= {"test_error": n_wrong / len(y_test), "n_test_errors": n_wrong}
-    return found
+        baseline |= {"test_error": n_wrong / len(y_test), "n_test_errors": n_wrong}
+    return baseline
 
 
 def remarks_on(
@@ -105,34 +105,36 @@ def remarks_on(
     option : what to try where accuracy misleads; empty where nothing else can be chosen
     """
     remarks = []
-    known = np.asarray([score for score in scores if np.isfinite(score)])
+    finite_scores = np.asarray([score for score in scores if np.isfinite(score)])
     mean = baseline["score_mean"]
-    if mean is not None and len(known) and known.max() <= mean + AS_GOOD:
+    if mean is not None and len(finite_scores) and finite_scores.max() <= mean + AS_GOOD:
         remarks.append(
             f"no candidate beats {baseline['words']} ({baseline['scoring']} {mean:.4f}): the "
             "columns tell nothing of the target, or the candidates do not fit; widen the search"
         )
     elif test_error is not None:
         remarks += better_on_test_rows(baseline, test_error)
-    if len(known) > 1 and np.ptp(known) == 0:
-        remarks.append(f"all {len(known):,} candidates have the same score; widen the search")
-    share = baseline.get("share", 0.0)
-    if share >= IMBALANCED and (baseline["scoring"] in (None, "accuracy")):
-        rest = f": try {option}" if option else ""
+    if len(finite_scores) > 1 and np.ptp(finite_scores) == 0:
         remarks.append(
-            f"the classes are imbalanced, {100 * share:.0f} % of the rows are "
-            f"{baseline['answer']!r}: accuracy misleads{rest}"
+            f"all {len(finite_scores):,} candidates have the same score; widen the search"
+        )
+    fraction = baseline.get("share", 0.0)
+    if fraction >= IMBALANCED and (baseline["scoring"] in (None, "accuracy")):
+        advice = f": try {option}" if option else ""
+        remarks.append(
+            f"the classes are imbalanced, {100 * fraction:.0f} % of the rows are "
+            f"{baseline['answer']!r}: accuracy misleads{advice}"
         )
     names = data.feature_names
     if data.image_shape is not None or names is None or not 1 < len(names) <= COLUMNS_TRIED:
         return remarks
     n = min(ROWS_TRIED, len(data.y_train))
     rows = np.random.default_rng(0).choice(len(data.y_train), n, replace=False)
-    X, y = rows_of(data.X_train, rows), data.y_train[rows]
+    X, y = take_rows(data.X_train, rows), data.y_train[rows]
     if len(np.unique(y)) < 2 or n < 50:
         return remarks
-    for place, name in enumerate(names):
-        column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
+    for index, name in enumerate(names):
+        column = X.iloc[:, index] if hasattr(X, "iloc") else X[:, index]
         if _alone(column, y, data.task) >= TELLS_ALL:
             remarks.append(
                 f"column {name} alone predicts the target; does it leak the answer? "

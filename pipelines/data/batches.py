@@ -20,14 +20,14 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Batch", "Batches", "Columns", "share"]
+__all__ = ["Batches", "Columns", "RankBatch", "rank_slice"]
 
 Columns = dict[str, "torch.Tensor"]
-LEAST = 2  # rows of a rank's batch
+MIN_ROWS = 2  # rows of a rank's batch
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class RankBatch:
     """A rank's rows of one union batch.
 
     Attributes
@@ -95,7 +95,7 @@ class Batches:
     ) -> None:
         import torch
 
-        lengths = {name: len(one) for name, one in columns.items()}
+        lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
             raise InputError(
                 f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
@@ -104,10 +104,12 @@ class Batches:
         # torch shares an array's memory, but for one that is read-only, which it copies.
         self._columns: Columns = {
             name: torch.as_tensor(
-                one if isinstance(one, torch.Tensor) else np.require(one, requirements=["C", "W"]),
+                column
+                if isinstance(column, torch.Tensor)
+                else np.require(column, requirements=["C", "W"]),
                 device="cpu" if on_host else device,
             )
-            for name, one in columns.items()
+            for name, column in columns.items()
         }
         self.n_rows = next(iter(lengths.values()))
         self._map, self._seed, self._device = map, seed, device
@@ -115,23 +117,23 @@ class Batches:
         self._batch_size, self._rank, self._n_ranks = batch_size, rank, n_ranks
         self.epoch, self.position = epoch, position
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[RankBatch]:
         import torch
 
-        gathered = self._gathered()
-        ahead = next(gathered, None)
-        while (batch := ahead) is not None:
+        batches = self._gather_batches()
+        next_batch = next(batches, None)
+        while (batch := next_batch) is not None:
             if self._copies is not None:
                 torch.cuda.current_stream(self._device).wait_stream(self._copies)
-            ahead = next(gathered, None)  # its copy goes on while the device works on this one
+            next_batch = next(batches, None)  # its copy goes on while the device works on this one
             self.position = batch.position
             yield batch if self._map is None else replace(batch, columns=self._map(batch.columns))
         self.epoch, self.position = self.epoch + 1, 0
 
-    def _gathered(self) -> Iterator[Batch]:
+    def _gather_batches(self) -> Iterator[RankBatch]:
         for rows, n_union, last in self._parts():
-            columns = {name: self._gather(one, rows) for name, one in self._columns.items()}
-            yield Batch(columns, rows, n_union, last)
+            columns = {name: self._gather(column, rows) for name, column in self._columns.items()}
+            yield RankBatch(columns, rows, n_union, last)
 
     def _order(self) -> np.ndarray:
         """The rows in the order of this epoch."""
@@ -146,16 +148,16 @@ class Batches:
         order = order.to(next(iter(self._columns.values())).device)
         in_union = self._batch_size * self._n_ranks
         bounds = [*range(self.position, self.n_rows, in_union), self.n_rows]
-        least = min(LEAST, self._batch_size)
-        if len(bounds) > 2 and bounds[-1] - bounds[-2] < least * self._n_ranks:
+        min_rows = min(MIN_ROWS, self._batch_size)
+        if len(bounds) > 2 and bounds[-1] - bounds[-2] < min_rows * self._n_ranks:
             del bounds[-2]
         for first, last in pairwise(bounds):
             n_union = last - first
             # All ranks, but where there is no batch before to join.
-            n_sharing = min(self._n_ranks, max(1, n_union // least))
+            n_sharing = min(self._n_ranks, max(1, n_union // min_rows))
             is_sharing = self._rank < n_sharing
-            mine = share(n_union, self._rank, n_sharing) if is_sharing else slice(0)
-            yield order[first:last][mine], n_union, last
+            part = rank_slice(n_union, self._rank, n_sharing) if is_sharing else slice(0)
+            yield order[first:last][part], n_union, last
 
     def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         if self._copies is None:
@@ -178,6 +180,6 @@ class Batches:
             return pinned.to(self._device, non_blocking=True)
 
 
-def share(n_rows: int, rank: int, n_ranks: int) -> slice:
+def rank_slice(n_rows: int, rank: int, n_ranks: int) -> slice:
     """Return the rows of a union batch that are a rank's: parts differ by one row at the most."""
     return slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)

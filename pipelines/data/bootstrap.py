@@ -31,8 +31,10 @@ class Bootstrap:
 
     def train(self, fold: int) -> Rows:
         """The training samples of ``fold``: those drawn from all other folds."""
-        others = [sample for other, sample in enumerate(self.samples) if other != fold]
-        return np.concatenate(others)
+        other_samples = [
+            sample for other_fold, sample in enumerate(self.samples) if other_fold != fold
+        ]
+        return np.concatenate(other_samples)
 
     def validation(self, fold: int) -> Rows:
         """The validation rows of ``fold``: each of its rows once, without resampling.
@@ -50,9 +52,9 @@ class Bootstrap:
 
         About a third of them; none is in ``fold``.
         """
-        others = [rows for other, rows in enumerate(self.folds) if other != fold]
+        other_folds = [rows for other_fold, rows in enumerate(self.folds) if other_fold != fold]
         drawn = self.everything() if fold is None else self.train(fold)
-        return np.setdiff1d(np.concatenate(others), drawn)
+        return np.setdiff1d(np.concatenate(other_folds), drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +86,19 @@ class BootstrapSplits(Sequence[Fold]):
 
         def draw() -> Bootstrap:
             y, weights, rows = self.data.y, self.data.weights, self.rows
-            some = slice(None) if rows is None else rows
-            weights = None if weights is None else weights[some]
+            selection = slice(None) if rows is None else rows
+            weights = None if weights is None else weights[selection]
             generator = bootstrap_generator(self.seed, *self.key)
-            drawn = draw_bootstrap(y[some], self.n_folds, generator, weights)
+            bootstrap = draw_bootstrap(y[selection], self.n_folds, generator, weights)
             if rows is None:
-                return drawn
-            return Bootstrap(*(tuple(rows[i] for i in one) for one in (drawn.folds, drawn.samples)))
+                return bootstrap
+            return Bootstrap(
+                *(tuple(rows[i] for i in parts) for parts in (bootstrap.folds, bootstrap.samples))
+            )
 
         key = "bootstrap", self.n_folds, self.seed, self.key
-        drawn: Bootstrap = self.data.placement.get(key, draw)
-        return drawn
+        bootstrap: Bootstrap = self.data.placement.get(key, draw)
+        return bootstrap
 
     def __len__(self) -> int:
         return 1 if self.whole else self.n_folds
@@ -141,8 +145,8 @@ def draw_bootstrap(
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
     if 2 * n_folds > len(y):  # every member would draw the one row of a fold
-        most = len(y) // 2
-        way_out = f"use {opt('folds', most)} or fewer, or " if most > 1 else ""
+        max_folds = len(y) // 2
+        way_out = f"use {opt('folds', max_folds)} or fewer, or " if max_folds > 1 else ""
         raise InputError(
             f"{opt('folds')} must be at most half the training rows, for a bootstrap within folds, "
             f"got {n_folds} for {len(y)}; {way_out}add rows"

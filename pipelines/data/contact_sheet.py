@@ -31,20 +31,24 @@ def contact_sheet(images: Dataset) -> Image.Image:
     factor = SIDE / max(height, width)
     factor = max(1, int(factor)) if factor > 1 else factor
     size = max(1, round(factor * width)), max(1, round(factor * height))
-    how = Image.Resampling.NEAREST if factor >= 1 else Image.Resampling.LANCZOS
+    resampling = Image.Resampling.NEAREST if factor >= 1 else Image.Resampling.LANCZOS
     names, font = [_cut(str(name)) for name in images.classes[:MOST_CLASSES]], _font()
-    left = GAP + max(int(font.getlength(name)) for name in names) + 2 * GAP
-    down = max(size[1], TEXT + GAP) + GAP
-    sheet = Image.new("RGB", (left + PER_CLASS * (size[0] + GAP), GAP + down * len(names)), "white")
+    names_width = GAP + max(int(font.getlength(name)) for name in names) + 2 * GAP
+    row_height = max(size[1], TEXT + GAP) + GAP
+    sheet = Image.new(
+        "RGB", (names_width + PER_CLASS * (size[0] + GAP), GAP + row_height * len(names)), "white"
+    )
     draw = ImageDraw.Draw(sheet)
     for code, name in enumerate(names):
-        top = GAP + code * down
-        draw.text((GAP, top + (down - GAP - TEXT) // 2), name, "black", font)
+        top = GAP + code * row_height
+        draw.text((GAP, top + (row_height - GAP - TEXT) // 2), name, "black", font)
         rows = np.flatnonzero(images.y_train == code)[:PER_CLASS]
-        for place, row in enumerate(rows):
+        for column, row in enumerate(rows):
             pixels = images.X_train[row].reshape(channels, height, width).transpose(1, 2, 0)
-            small = Image.fromarray(pixels[..., 0] if channels == 1 else pixels).resize(size, how)
-            sheet.paste(small, (left + place * (size[0] + GAP), top))
+            thumbnail = Image.fromarray(pixels[..., 0] if channels == 1 else pixels).resize(
+                size, resampling
+            )
+            sheet.paste(thumbnail, (names_width + column * (size[0] + GAP), top))
     return sheet
 
 

@@ -33,7 +33,7 @@ def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def rows_of(X: Any, rows: Any) -> Any:
+def take_rows(X: Any, rows: Any) -> Any:
     """Return rows, by number or slice, of an array or a DataFrame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
@@ -46,11 +46,13 @@ def by_name(X: Any, columns: Sequence[str]) -> Any:
     ValueError
         It lacks one.
     """
-    named = columns and all(isinstance(name, str) for name in getattr(X, "columns", [0]))
-    if not named:
+    has_names = columns and all(isinstance(name, str) for name in getattr(X, "columns", [0]))
+    if not has_names:
         return X
-    if lacking := [name for name in columns if name not in X.columns]:
-        raise ValueError(f"X must have the columns {', '.join(lacking)}, and has none of that name")
+    if missing_columns := [name for name in columns if name not in X.columns]:
+        raise ValueError(
+            f"X must have the columns {', '.join(missing_columns)}, and has none of that name"
+        )
     return X[[*columns]]
 
 
@@ -85,7 +87,7 @@ class ImageFolder:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class LoadedRows:
     """Rows and labels as a loader found them, before splitting and encoding.
 
     A source with its own test set fills ``X_test`` and ``y_test``; any other is split later.

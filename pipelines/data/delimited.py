@@ -33,7 +33,7 @@ NO_ROW = "has no row"
 SAMPLE_LINES = 500  # that are looked at for dialect, header and width
 HEAD_BYTES = 1 << 20
 MOST_HEADER_LINES = 20
-LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
+MIN_FRACTION = 0.8  # of the cells of a column of numbers, which are numbers
 MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
 YEARS = range(1500, 2101)
 # Of text that is neither UTF-8 nor, by all signs, cp1252.
@@ -112,21 +112,21 @@ class TextTable:
         return _line_of(self.path, self.dialect, self.encoding, int(self.places[row]))
 
 
-def _line_of(path: Path, dialect: Dialect, encoding: str, place: int) -> int:
+def _line_of(path: Path, dialect: Dialect, encoding: str, row_index: int) -> int:
     """Return the line in which a row of a text begins, counted among all its rows from 0."""
     with path.open(encoding=encoding, errors="replace", newline=None) as text:
         for _ in range(dialect.skip):
             next(text)
         if dialect.by_blanks:
             full = (n for n, line in enumerate(text, 1) if line.strip())
-            return dialect.skip + next(islice(full, place, None))
+            return dialect.skip + next(islice(full, row_index, None))
         rows = csv.reader(text, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
         begin = 1
         for cells in rows:
             if cells:
-                if place == 0:
+                if row_index == 0:
                     break
-                place -= 1
+                row_index -= 1
             begin = rows.line_num + 1
         return dialect.skip + begin
 
@@ -185,7 +185,7 @@ def read_text_table(
         cells = _split(plain, dialect, head)
         if dialect.quote == '"' and _has_odd_quote(plain, dialect.delimiter[0]):
             notes.append("a quote is not closed")
-    return _judged(cells, header, comments, notes, (path, dialect, encoding))
+    return _split_header(cells, header, comments, notes, (path, dialect, encoding))
 
 
 def encoding_of(path: Path) -> str:
@@ -222,9 +222,9 @@ def encoding_of(path: Path) -> str:
             pass
     from charset_normalizer import from_bytes
 
-    others = re.findall(rb"[\x80-\xff]+", head)
+    non_ascii_runs = re.findall(rb"[\x80-\xff]+", head)
     # Letters that stand alone among those of ASCII are Latin ones with marks.
-    if sum(map(len, others)) < 1.5 * len(others):
+    if sum(map(len, non_ascii_runs)) < 1.5 * len(non_ascii_runs):
         with suppress(UnicodeDecodeError):
             head.decode("cp1252")
             return "cp1252"
@@ -271,28 +271,32 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
     return Dialect(delimiter, quote, escape, skip)
 
 
-def _delimiter_of(lines: Sequence[str], sniffed: str, quote: str) -> str:
+def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> str:
     """Return what stands between cells, empty where that is any number of blanks.
 
     Commas between digits are no delimiters where another mark splits lines evenly, or blanks do.
     """
-    if len(sniffed) > 1:
-        return sniffed
-    rest = lines[len(lines) // 3 :]  # below a title
-    clear = [mark for mark in DELIMITERS[1:] if _evenness(rest, mark, quote, quote) >= EVEN]
-    if "\t" in clear and 2 * sum("  " in line for line in lines) > len(lines):
-        clear.remove("\t")  # one among words apart by blanks
+    if len(sniffed_delimiter) > 1:
+        return sniffed_delimiter
+    body = lines[len(lines) // 3 :]  # below a title
+    even_delimiters = [
+        mark for mark in DELIMITERS[1:] if _evenness(body, mark, quote, quote) >= EVEN
+    ]
+    if "\t" in even_delimiters and 2 * sum("  " in line for line in lines) > len(lines):
+        even_delimiters.remove("\t")  # one among words apart by blanks
     without_decimals = [_DECIMAL_COMMA.sub(".", line) for line in lines]
-    if not clear and _is_by_blanks(without_decimals, sniffed):
+    if not even_delimiters and _is_by_blanks(without_decimals, sniffed_delimiter):
         return ""
 
     def fit(mark: str) -> tuple[float, int]:
-        evenness, width = _shape(without_decimals if clear else lines, mark, quote, quote)
+        evenness, width = _shape(without_decimals if even_delimiters else lines, mark, quote, quote)
         return round(evenness, 1), width
 
     # Of equal ones the first: a blank may stand between the words of a cell.
-    others = (*DELIMITERS, " ") if sniffed == " " else (sniffed or ",", *DELIMITERS)
-    return max((*clear, *others), key=fit)
+    candidates = (
+        (*DELIMITERS, " ") if sniffed_delimiter == " " else (sniffed_delimiter or ",", *DELIMITERS)
+    )
+    return max((*even_delimiters, *candidates), key=fit)
 
 
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
@@ -317,15 +321,15 @@ def _shape(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> tup
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
     """Return whether lines are of equally many words, with any number of blanks between them."""
-    full = [line for line in lines if line.strip()]
-    words = [len(_WORDS.findall(line)) for line in full]
-    width, often = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
-    if width < 2 or often < 0.9 * len(words[1:] or words):
+    filled_lines = [line for line in lines if line.strip()]
+    words = [len(_WORDS.findall(line)) for line in filled_lines]
+    width, n_usual = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
+    if width < 2 or n_usual < 0.9 * len(words[1:] or words):
         return False
     if not delimiter or delimiter.isspace():
-        cells = (len(line.strip().split(delimiter or "\t")) for line in full)
+        cells = (len(line.strip().split(delimiter or "\t")) for line in filled_lines)
         return any(n_cells != n_words for n_cells, n_words in zip(cells, words, strict=True))
-    return not any(delimiter in line for line in full)
+    return not any(delimiter in line for line in filled_lines)
 
 
 @contextmanager
@@ -402,22 +406,24 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
         return connection.sql(query).to_arrow_table()
 
 
-def _judged(
+def _split_header(
     cells: pa.Table,
     header: bool | None,
     comments: Sequence[str],
     notes: list[str],
-    how: tuple[Path, Dialect, str],
+    origin: tuple[Path, Dialect, str],
 ) -> TextTable:
     """Tell header, rows and what is none of the table."""
     head: list[Row] = [list(row.values()) for row in cells.slice(0, SAMPLE_LINES).to_pylist()]
-    begin = len(comments) - how[1].skip if comments else 0
-    full = [row for row in head[begin:] if _filled(row)]
-    if not full:
+    begin = len(comments) - origin[1].skip if comments else 0
+    filled_rows = [row for row in head[begin:] if _filled(row)]
+    if not filled_rows:
         raise NoTable(NO_ROW)
-    width = Counter(_length(row) for row in full).most_common(1)[0][0]
-    below = full[len(full) // (3 if len(full) > 6 else 2) :]  # no lines of a header
-    forms = [_form_of([row[i] for row in below]) for i in range(len(head[0]))]
+    width = Counter(_length(row) for row in filled_rows).most_common(1)[0][0]
+    body = filled_rows[
+        len(filled_rows) // (3 if len(filled_rows) > 6 else 2) :
+    ]  # no lines of a header
+    forms = [_form_of([row[i] for row in body]) for i in range(len(head[0]))]
     while begin < len(head) - 1 and _is_above(head[begin], width):
         begin += 1
     end = _end_of_header(head, begin, forms, width) if header is None else begin + header
@@ -427,14 +433,14 @@ def _judged(
         lines, n_above = [comment[1]], n_above - 1
         notes.append(f"a comment, {' '.join(_filled(comment[1]))!r}, names the columns")
     widths = Counter(_length(row) for row in head[end:] if _filled(row)) or Counter([0])
-    (often, n_often), *_ = widths.most_common(1)
-    if 2 * n_often < widths.total():
-        several = " and ".join(str(width) for width, _ in widths.most_common(3))
+    (usual_width, n_usual), *_ = widths.most_common(1)
+    if 2 * n_usual < widths.total():
+        lengths = " and ".join(str(width) for width, _ in widths.most_common(3))
         raise NoTable(
-            f"has rows of {several} cells: it holds several tables, or no quotes about cells that "
-            f"have its delimiter in them, {how[1].delimiter!r}"
+            f"has rows of {lengths} cells: it holds several tables, or no quotes about cells that "
+            f"have its delimiter in them, {origin[1].delimiter!r}"
         )
-    n_names = width = max([often, *(_length_filled(row) for row in lines)])
+    n_names = width = max([usual_width, *(_length_filled(row) for row in lines)])
     if lines and (n_named := max(map(_length_filled, lines))) < width:
         rows = [row for row in head[end:] if _filled(row)]
         if not any(map(_filled, (row[n_named:] for row in rows))):
@@ -449,10 +455,10 @@ def _judged(
         notes.append(f"{counted(n_above, 'line')} above the table left out")
     if len(lines) > 1:
         notes.append(f"{len(lines)} lines of header joined")
-    rows, places = _without(
-        cells.slice(end), width, names, notes, lambda row: _line_of(*how, end + row)
+    rows, places = _drop_rows(
+        cells.slice(end), width, names, notes, lambda row: _line_of(*origin, end + row)
     )
-    table = TextTable(names, rows, (), *how, places + end)
+    table = TextTable(names, rows, (), *origin, places + end)
     return replace(table, notes=(*notes, *_of_several_lines(table)))
 
 
@@ -510,7 +516,7 @@ def _form_of(cells: Sequence[str | None]) -> re.Pattern[str] | None:
     present = _present(cells)
     for form in (_NUMBER, _MOMENT):
         n_like = sum(form.fullmatch(cell.strip()) is not None for cell in present)
-        if present and n_like >= LEAST_SHARE * len(present):
+        if present and n_like >= MIN_FRACTION * len(present):
             return form
     return None
 
@@ -535,12 +541,16 @@ def _words(row: Row) -> list[tuple[int, str]]:
 def _unlike(row: Row, rows: Sequence[Row]) -> list[Row]:
     """Return rows that share at most half of its cells: no header that comes again."""
     words = {*_words(row)}
-    return [other for other in rows if 2 * len(words.intersection(_words(other))) <= len(words)]
+    return [
+        other_row
+        for other_row in rows
+        if 2 * len(words.intersection(_words(other_row))) <= len(words)
+    ]
 
 
 def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> bool:
     """Return whether whole numbers are names: of columns counted from 0 or 1, or years in turn."""
-    if any(all(value == i + more for i, value in numbers) for more in (0, 1, -1)):
+    if any(all(value == i + offset for i, value in numbers) for offset in (0, 1, -1)):
         return True  # as a table without names of its own is given them
     steps = {after - before for (_, before), (_, after) in pairwise(numbers)}
     are_in_turn = len(steps) == 1 or (len(numbers) > 2 and len({step > 0 for step in steps}) == 1)
@@ -556,18 +566,18 @@ def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | 
     Its other cells are no numbers and come not again, and its numbers are counted, or another cell
     stands above a few levels and is none of them.
     """
-    filled, others = _words(row), _unlike(row, rows)
-    numbers = [(i, int(cell)) for i, cell in filled if cell.isdecimal()]
-    words = [(i, cell) for i, cell in filled if not cell.isdecimal()]
-    levels = {i: {(other[i] or "").strip() for other in others} for i, _ in words}
+    filled_cells, other_rows = _words(row), _unlike(row, rows)
+    numbers = [(i, int(cell)) for i, cell in filled_cells if cell.isdecimal()]
+    words = [(i, cell) for i, cell in filled_cells if not cell.isdecimal()]
+    levels = {i: {(other_row[i] or "").strip() for other_row in other_rows} for i, _ in words}
     if not numbers or any(cell in levels[i] or _fits(forms[i], cell) for i, cell in words):
         return False
-    if len({value for _, value in numbers}) < len(numbers) or len(others) < len(rows):
+    if len({value for _, value in numbers}) < len(numbers) or len(other_rows) < len(rows):
         return False
-    if len(filled) > 2 and len(numbers) > 1 and _are_counted(numbers, rows):
+    if len(filled_cells) > 2 and len(numbers) > 1 and _are_counted(numbers, rows):
         return True
     return len(rows) >= FEWEST_ROWS and any(
-        forms[i] is None and 2 * len(levels[i]) <= len(others) for i, _ in words
+        forms[i] is None and 2 * len(levels[i]) <= len(other_rows) for i, _ in words
     )
 
 
@@ -575,17 +585,17 @@ def _end_of_header(
     head: list[Row], begin: int, forms: Sequence[re.Pattern[str] | None], width: int
 ) -> int:
     """Return the line of the first row: that which has numbers in columns of numbers."""
-    first, below = head[begin], head[begin + 1 :]
-    if _are_names(first, below, forms):
+    first, rows = head[begin], head[begin + 1 :]
+    if _are_names(first, rows, forms):
         return begin + 1
-    counts = Counter(word for row in _unlike(first, below) for word in _words(row))
-    filled = _words(first)
+    counts = Counter(word for row in _unlike(first, rows) for word in _words(row))
+    filled_cells = _words(first)
     if not any(forms):
-        return begin + (2 * sum(word in counts for word in filled) < len(filled))
+        return begin + (2 * sum(word in counts for word in filled_cells) < len(filled_cells))
     for line, row in enumerate(head[begin : begin + MOST_HEADER_LINES], begin):
-        filled = _words(row)
-        numbers = [(i, cell) for i, cell in filled if forms[i] and _present([cell])]
-        texts = [word for word in filled if forms[word[0]] is None]
+        filled_cells = _words(row)
+        numbers = [(i, cell) for i, cell in filled_cells if forms[i] and _present([cell])]
+        texts = [word for word in filled_cells if forms[word[0]] is None]
         n_like = sum(
             _fits(forms[i], cell) or (line > begin and cell in INFINITE) for i, cell in numbers
         )
@@ -595,7 +605,7 @@ def _end_of_header(
         else:
             is_row |= any(counts[word] > 1 for word in texts)
         is_below_names = line > begin and len(_words(head[line - 1])) == width
-        if is_row and (len(filled) > min(1, width - 1) or is_below_names):
+        if is_row and (len(filled_cells) > min(1, width - 1) or is_below_names):
             return line
     return begin + 1
 
@@ -604,10 +614,10 @@ def _named_by_comment(head: list[Row], begin: int, width: int) -> tuple[int, Row
     """Return the number of a comment that names the columns, and it without its mark."""
     marks = "".join(COMMENT_MARKS)
     for line in range(begin - 1, -1, -1):
-        first, *others = [cell or "" for cell in head[line]]
-        if first.startswith(COMMENT_MARKS) and width > 1:
-            bare = first.lstrip(marks).strip()
-            names: Row = [bare, *others] if bare else [*others, None]
+        first_cell, *other_cells = [cell or "" for cell in head[line]]
+        if first_cell.startswith(COMMENT_MARKS) and width > 1:
+            first_name = first_cell.lstrip(marks).strip()
+            names: Row = [first_name, *other_cells] if first_name else [*other_cells, None]
             if _length_filled(names) == width:
                 return line, names
     return None
@@ -630,7 +640,7 @@ def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
 
 
-def _without(
+def _drop_rows(
     rows: pa.Table,
     width: int,
     names: tuple[str, ...] | None,
@@ -638,46 +648,46 @@ def _without(
     line_of: Callable[[int], int],
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Leave out blank rows, and those with more cells than the table has columns."""
-    keep = pc.invert(_blank(rows.column(0)))
+    is_kept = pc.invert(_blank(rows.column(0)))
     for i in range(1, rows.num_columns):
-        if pc.all(keep).as_py() is not False:
+        if pc.all(is_kept).as_py() is not False:
             break
-        keep = pc.or_(keep, pc.invert(_blank(rows.column(i))))
-    n_rows = pc.sum(keep).as_py() or 0
+        is_kept = pc.or_(is_kept, pc.invert(_blank(rows.column(i))))
+    n_rows = pc.sum(is_kept).as_py() or 0
     if names is not None and n_rows:
         _refuse_second_header(rows, names, line_of)
     for i in range(width, rows.num_columns):
-        longer = pc.and_(keep, pc.invert(_blank(rows.column(i))))
-        if n := pc.sum(longer).as_py():
-            first = f"the first in line {line_of(pc.index(longer, True).as_py())}"
+        is_longer = pc.and_(is_kept, pc.invert(_blank(rows.column(i))))
+        if n := pc.sum(is_longer).as_py():
+            first = f"the first in line {line_of(pc.index(is_longer, True).as_py())}"
             if n > MOST_LONG_ROWS * n_rows:
                 raise NoTable(
                     f"has {width} columns, but {n:,} of {n_rows:,} rows are longer, {first}"
                 )
             notes.append(f"{counted(n, 'row')} of more than {width} cells left out, {first}")
-            keep = pc.and_(keep, pc.invert(longer))
-    places = np.flatnonzero(keep.to_numpy())
-    rows = rows.select(range(width)).filter(keep)
-    last = rows.column(width - 1)
-    if n := last.null_count:
-        line = line_of(int(places[pc.index(pc.is_null(last), True).as_py()]))
+            is_kept = pc.and_(is_kept, pc.invert(is_longer))
+    positions = np.flatnonzero(is_kept.to_numpy())
+    rows = rows.select(range(width)).filter(is_kept)
+    last_column = rows.column(width - 1)
+    if n := last_column.null_count:
+        line = line_of(int(positions[pc.index(pc.is_null(last_column), True).as_py()]))
         notes.append(
             f"{counted(n, 'row')} of fewer than {width} cells, the first in line {line}, taken as "
             "lacking the last"
         )
-    return rows, places
+    return rows, positions
 
 
 def _refuse_second_header(
     rows: pa.Table, names: tuple[str, ...], line_of: Callable[[int], int]
 ) -> None:
     """Raise NoTable where the header stands again among the rows."""
-    again = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
-    for place in again.to_pylist():
-        cells = [str(cell).strip() for cell in rows.slice(place, 1).to_pylist()[0].values()]
-        same = sum(cell == name for cell, name in zip(cells, names, strict=False))
-        if same > 1 and 2 * same > len(names):
+    candidates = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
+    for position in candidates.to_pylist():
+        cells = [str(cell).strip() for cell in rows.slice(position, 1).to_pylist()[0].values()]
+        n_equal = sum(cell == name for cell, name in zip(cells, names, strict=False))
+        if n_equal > 1 and 2 * n_equal > len(names):
             raise NoTable(
-                f"holds several tables: its header stands again in line {line_of(place)}, if it "
+                f"holds several tables: its header stands again in line {line_of(position)}, if it "
                 "is one"
             )

@@ -57,14 +57,16 @@ def make_folds(
             f"or drop the class"
         )
     generator = np.random.RandomState(seed)
-    appearing = np.argsort(np.argsort(first))[inverse]  # classes in the order in which they appear
-    in_order = np.sort(appearing)
-    shares = [np.bincount(in_order[k::n_folds], minlength=len(first)) for k in range(n_folds)]
+    first_seen = np.argsort(np.argsort(first))[inverse]  # classes in the order in which they appear
+    sorted_codes = np.sort(first_seen)
+    fold_counts = [
+        np.bincount(sorted_codes[k::n_folds], minlength=len(first)) for k in range(n_folds)
+    ]
     fold_of = np.empty(len(y), np.intp)
-    for code, in_folds in enumerate(np.transpose(shares)):
+    for code, in_folds in enumerate(np.transpose(fold_counts)):
         of_class = np.repeat(np.arange(n_folds), in_folds)
         generator.shuffle(of_class)
-        fold_of[appearing == code] = of_class
+        fold_of[first_seen == code] = of_class
     return [
         (
             np.flatnonzero(fold_of != k).astype(np.int32),
@@ -127,17 +129,17 @@ def _by_lot(
 ) -> NDArray[np.intp]:
     """Share ``n_rows`` out by ``counts``; what rounding leaves goes by lot among equal claims."""
     exact = counts / counts.sum() * n_rows
-    shares = np.floor(exact)
-    left = int(n_rows - shares.sum())
-    claims = exact - shares
+    class_sizes = np.floor(exact)
+    n_left = int(n_rows - class_sizes.sum())
+    claims = exact - class_sizes
     for claim in np.unique(claims)[::-1]:
-        if left <= 0:
+        if n_left <= 0:
             break
-        (equal,) = np.where(claims == claim)
-        more = min(len(equal), left)
-        shares[generator.choice(equal, size=more, replace=False)] += 1
-        left -= more
-    return shares.astype(np.intp)
+        (tied_classes,) = np.where(claims == claim)
+        n_drawn = min(len(tied_classes), n_left)
+        class_sizes[generator.choice(tied_classes, size=n_drawn, replace=False)] += 1
+        n_left -= n_drawn
+    return class_sizes.astype(np.intp)
 
 
 def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[np.intp]:
@@ -168,25 +170,25 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
         return np.arange(len(y))
     # Whole numbers that add up to the limit, nearest to the proportions, none below 1.
     exact = counts * (limit / counts.sum())
-    shares: NDArray[np.intp] = np.maximum(np.floor(exact).astype(np.intp), 1)
-    while shares.sum() < limit:
-        shares[np.argmax(exact - shares)] += 1
-    while shares.sum() > limit:  # classes raised to one row are paid for by the larger ones
-        shares[np.argmax(np.where(shares > 1, shares - exact, -np.inf))] -= 1
+    class_sizes: NDArray[np.intp] = np.maximum(np.floor(exact).astype(np.intp), 1)
+    while class_sizes.sum() < limit:
+        class_sizes[np.argmax(exact - class_sizes)] += 1
+    while class_sizes.sum() > limit:  # classes raised to one row are paid for by the larger ones
+        class_sizes[np.argmax(np.where(class_sizes > 1, class_sizes - exact, -np.inf))] -= 1
     generator = np.random.default_rng(seed)
     chosen = [
         generator.choice(np.flatnonzero(y == code), size, replace=False)
-        for code, size in enumerate(shares)
+        for code, size in enumerate(class_sizes)
     ]
     return np.sort(np.concatenate(chosen))
 
 
 def fewest_rows(n_folds: int, test_size: float) -> int:
     """Return rows that a class needs, so that its share of the training rows reaches every fold."""
-    least = max(2, n_folds)
-    while least - math.ceil(test_size * least) < n_folds:
-        least += 1
-    return least
+    n_rows = max(2, n_folds)
+    while n_rows - math.ceil(test_size * n_rows) < n_folds:
+        n_rows += 1
+    return n_rows
 
 
 def merge_or_drop(
@@ -214,45 +216,45 @@ def merge_or_drop(
         Classes cannot be dealt, all of them named; or too few are left.
     """
     classes, counts = np.unique(y, return_counts=True)
-    least = fewest_rows(n_folds, test_size)
-    few = counts < least
-    named, together = _named(classes[few], counts[few]), int(counts[few].sum())
-    everything = np.ones(len(y), dtype=bool)
-    if not few.any() or (rare == "refuse" and counts.min() >= max(2, n_folds)):
-        return everything, y, ""
+    n_min = fewest_rows(n_folds, test_size)
+    is_few = counts < n_min
+    names, n_rare = _named(classes[is_few], counts[is_few]), int(counts[is_few].sum())
+    all_rows = np.ones(len(y), dtype=bool)
+    if not is_few.any() or (rare == "refuse" and counts.min() >= max(2, n_folds)):
+        return all_rows, y, ""
     if rare == "refuse":
         folds = f", and for {opt('folds', n_folds)}" if n_folds > 1 else ""
         try:
-            classes[few].astype(float)
+            classes[is_few].astype(float)
             task = opt("task", "regression")
             numbers = f"; svm_grid, nn_bagging and cross_validate predict numbers with {task}"
         except ValueError:
             numbers = ""
         raise InputError(
-            f"{opt('test_size')} needs at least {least} rows of every class for the test{folds}, "
-            f"but classes have fewer: {named}; leave their rows out with {opt('rare', 'drop')}, or "
+            f"{opt('test_size')} needs at least {n_min} rows of every class for the test{folds}, "
+            f"but classes have fewer: {names}; leave their rows out with {opt('rare', 'drop')}, or "
             f"make one class of them with {opt('rare', 'merge')}{numbers}"
         )
-    if rare == "merge" and together < least:
+    if rare == "merge" and n_rare < n_min:
         raise InputError(
-            f"{opt('rare', rare)} must make a class of at least {least} rows, {named} make one of "
-            f"{together}; leave them out with {opt('rare', 'drop')}"
+            f"{opt('rare', rare)} must make a class of at least {n_min} rows, {names} make one of "
+            f"{n_rare}; leave them out with {opt('rare', 'drop')}"
         )
-    if (~few).sum() < (2 if rare == "drop" else 1):
+    if (~is_few).sum() < (2 if rare == "drop" else 1):
         raise InputError(
-            f"{opt('rare', rare)} must leave two classes of at least {least} rows, there are "
+            f"{opt('rare', rare)} must leave two classes of at least {n_min} rows, there are "
             f"{_named(classes, counts)}; add rows, use fewer {opt('folds')}, or another "
             f"{opt('target')}"
         )
-    is_rare = np.isin(y, classes[few])
+    is_rare = np.isin(y, classes[is_few])
     if rare == "drop":
-        return ~is_rare, y, f"rare       left out: {named}"
+        return ~is_rare, y, f"rare       left out: {names}"
     name = MERGED if MERGED not in classes.astype(str) else f"{MERGED} (merged)"
-    line = f"rare       merged into one class {name!r}: {named}"
-    return everything, np.where(is_rare, name, y.astype(str)), line
+    line = f"rare       merged into one class {name!r}: {names}"
+    return all_rows, np.where(is_rare, name, y.astype(str)), line
 
 
 def _named(classes: NDArray[Any], counts: NDArray[Any]) -> str:
-    shown = zip(classes[:MOST_NAMED].tolist(), counts[:MOST_NAMED].tolist(), strict=True)
-    more = f" and {len(classes) - MOST_NAMED} more" if len(classes) > MOST_NAMED else ""
-    return ", ".join(f"{str(label)!r} ({count})" for label, count in shown) + more
+    shown_classes = zip(classes[:MOST_NAMED].tolist(), counts[:MOST_NAMED].tolist(), strict=True)
+    suffix = f" and {len(classes) - MOST_NAMED} more" if len(classes) > MOST_NAMED else ""
+    return ", ".join(f"{str(label)!r} ({count})" for label, count in shown_classes) + suffix

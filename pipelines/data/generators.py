@@ -45,19 +45,19 @@ class Watch:
 
 watch = Watch()
 lock = threading.RLock()  # of who seeds or draws: torch has one generator for all threads
-_kept: dict[
+_states_before: dict[
     int, Any
 ] = {}  # threads within ``generators_kept``, and the states before the first of them
 
 
-def seed_generators(*place: Hashable) -> None:
+def seed_generators(*key: Hashable) -> None:
     """Seed the global generators by a place; equal places, equal draws in every process.
 
     Parameters
     ----------
     place : numbers, texts, and tuples of them
     """
-    digest = hashlib.sha256(repr(place).encode()).digest()
+    digest = hashlib.sha256(repr(key).encode()).digest()
     number = int.from_bytes(digest[:4], "little")
     with lock:  # or threads that seed look like one that draws
         watch.look()
@@ -76,12 +76,12 @@ def state_of_generators() -> str:
 @contextmanager
 def generators_kept() -> Iterator[None]:
     """Leave the global generators, after the block, as they were before it."""
-    me = threading.get_ident()
+    thread_id = threading.get_ident()
     with lock:
-        is_outer, states = me not in _kept, _states()
+        is_outer, states = thread_id not in _states_before, _states()
         if is_outer:
-            _kept[me] = next(iter(_kept.values()), states)
-            states = _kept[me]
+            _states_before[thread_id] = next(iter(_states_before.values()), states)
+            states = _states_before[thread_id]
         watch.state, watch.drawn = (), False
     try:
         yield
@@ -90,8 +90,8 @@ def generators_kept() -> Iterator[None]:
             watch.look()
             watch.state = ()
             if is_outer:
-                del _kept[me]
-            if not is_outer or not _kept:  # else others are still at it
+                del _states_before[thread_id]
+            if not is_outer or not _states_before:  # else others are still at it
                 _restore(*states)
 
 
@@ -153,5 +153,5 @@ def _bytes_of(state: Any) -> bytes:
 def _torch() -> Any:
     """Return torch where it is imported, whole: half of it crashes, which a thread imports."""
     torch = sys.modules.get("torch")
-    begun = getattr(getattr(torch, "__spec__", None), "_initializing", False)
-    return torch if hasattr(torch, "manual_seed") and not begun else None
+    is_loading = getattr(getattr(torch, "__spec__", None), "_initializing", False)
+    return torch if hasattr(torch, "manual_seed") and not is_loading else None

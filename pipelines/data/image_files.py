@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.data.dataset import Dataset, channels_height_width
-from pipelines.data.image_paths import SUFFIXES, ImagePaths, image_paths, readable, together
+from pipelines.data.image_paths import SUFFIXES, ImagePaths, image_paths, join_folders, readable
 from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt
 
@@ -56,8 +56,8 @@ class Unscaled(ValueError):
 
 def full_scale(largest: float) -> float | None:
     """Return the usual full scale that values use more than half of; None where they use less."""
-    full = next((full for full in FULL_SCALES if largest <= full), None)
-    return full if full and largest > full / 2 else None
+    scale = next((scale for scale in FULL_SCALES if largest <= scale), None)
+    return scale if scale and largest > scale / 2 else None
 
 
 def own_white(depth: str, largest: float) -> float:
@@ -117,8 +117,8 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
             raise ValueError("it has values that are not finite")
         if values.min() < 0:
             raise ValueError(f"it has values below zero, from {values.min():g}")
-        shares = values / white(depth, float(values.max()))
-        return Image.fromarray(np.rint(255 * shares.clip(0, 1)).astype(np.uint8))
+        fractions = values / white(depth, float(values.max()))
+        return Image.fromarray(np.rint(255 * fractions.clip(0, 1)).astype(np.uint8))
     if upright.has_transparency_data:
         paper = Image.new("RGBA", upright.size, "white")
         paper.alpha_composite(upright.convert("RGBA"))
@@ -178,8 +178,8 @@ def _centre(image: Image.Image, size: int) -> Image.Image:
     lengths = [int(size * length / shorter) for length in image.size]
     if image.size != (lengths[0], lengths[1]):
         image = image.resize((lengths[0], lengths[1]), Resampling.BILINEAR)
-    left, top = (round((length - size) / 2) for length in lengths)
-    return image.crop((left, top, left + size, top + size))
+    left_edge, top_edge = (round((length - size) / 2) for length in lengths)
+    return image.crop((left_edge, top_edge, left_edge + size, top_edge + size))
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,10 @@ class ImageFormat:
         is_ink = images > INK * brightest
         sides = np.maximum(_extent(is_ink.any(axis=2)), _extent(is_ink.any(axis=1)))
         ink_side = int(np.median(sides[sides > 0])) if sides.any() else height
-        some = np.flatnonzero(sides)[:: max(1, len(sides) // MEASURED)]
+        sampled_rows = np.flatnonzero(sides)[:: max(1, len(sides) // MEASURED)]
         widths = [
-            _stroke_width(_enlarged(image * (255 / brightest), FINE)) for image in images[some]
+            _stroke_width(_enlarged(image * (255 / brightest), FINE))
+            for image in images[sampled_rows]
         ]
         strokes = np.quantile(widths, USUAL).tolist() if widths else None
         return cls(height, width, brightest, ink_side, strokes=strokes and tuple(strokes))
@@ -253,7 +254,7 @@ def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
                 f"its files must end in {', '.join(SUFFIXES)}"
             )
         files += folders[-1].files.values()
-    return files, together(folders).notes
+    return files, join_folders(folders).notes
 
 
 class WhiteOfRun:
@@ -348,7 +349,7 @@ def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.
         changed = change(np.pad(fine, abs(radius)), footprint=disk) if radius else ink
         if radius and changed.max() > INK * 255:
             ink = _cut_out(changed * (255 / changed.max()))
-    return _place(ink, form, form.ink_side).ravel()
+    return _scale_and_centre(ink, form, form.ink_side).ravel()
 
 
 def _cut_out(ink: np.ndarray) -> np.ndarray:
@@ -360,9 +361,9 @@ def _enlarged(ink: np.ndarray, scale: float) -> np.ndarray:
     from PIL import Image
 
     height, width = ink.shape
-    how = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.BOX
+    resampling = Image.Resampling.BICUBIC if scale > 1 else Image.Resampling.BOX
     size = max(1, round(scale * width)), max(1, round(scale * height))
-    return np.asarray(Image.fromarray(ink.astype(np.float32)).resize(size, how)).clip(0, 255)
+    return np.asarray(Image.fromarray(ink.astype(np.float32)).resize(size, resampling)).clip(0, 255)
 
 
 def _stroke_width(fine: np.ndarray) -> float:
@@ -381,28 +382,28 @@ def ink_depth(is_ink: np.ndarray) -> np.ndarray:
     above = np.maximum.accumulate(np.where(is_ink, 0, rows))
     below = np.minimum.accumulate(np.where(is_ink, len(rows) - 1, rows)[::-1])[::-1]
     in_column = np.minimum(rows - above, below - rows) ** 2
-    squares, away = in_column.copy(), 1
-    while away**2 < squares.max():
-        right, left = np.s_[:, away:], np.s_[:, :-away]
-        for here, there in ((right, left), (left, right)):
-            squares[here] = np.minimum(squares[here], in_column[there] + away**2)
-        away += 1
+    squares, distance = in_column.copy(), 1
+    while distance**2 < squares.max():
+        right_columns, left_columns = np.s_[:, distance:], np.s_[:, :-distance]
+        for columns, neighbours in ((right_columns, left_columns), (left_columns, right_columns)):
+            squares[columns] = np.minimum(squares[columns], in_column[neighbours] + distance**2)
+        distance += 1
     return np.sqrt(squares)
 
 
-def _place(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.ndarray:
+def _scale_and_centre(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.ndarray:
     from PIL import Image
 
     height, width = ink.shape
     scale = min(ink_side / max(height, width), form.height / height, form.width / width)
     size = max(1, round(scale * width)), max(1, round(scale * height))
-    small = Image.fromarray(ink.astype(np.float32)).resize(size, Image.Resampling.BOX)
-    pixels = np.asarray(small, dtype=np.float64)
+    resized = Image.fromarray(ink.astype(np.float32)).resize(size, Image.Resampling.BOX)
+    pixels = np.asarray(resized, dtype=np.float64)
     pixels *= form.brightest / pixels.max()
-    top = _start(pixels.sum(axis=1), form.height)
-    left = _start(pixels.sum(axis=0), form.width)
+    top_edge = _start(pixels.sum(axis=1), form.height)
+    left_edge = _start(pixels.sum(axis=0), form.width)
     image = np.zeros((form.height, form.width), dtype=np.float32)
-    image[top : top + size[1], left : left + size[0]] = np.rint(pixels)
+    image[top_edge : top_edge + size[1], left_edge : left_edge + size[0]] = np.rint(pixels)
     return image
 
 

@@ -26,14 +26,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipelines.data.dataset import Array, ImageFolder, Source
+from pipelines.data.dataset import Array, ImageFolder, LoadedRows
 from pipelines.data.image_files import FULL_SCALES, Unscaled, decode, own_white, white_of
-from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, readable, together
+from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, join_folders, readable
 from pipelines.data.image_splits import Split, class_folders, find_split
 from pipelines.data.images import source_of
 from pipelines.data.stream.images import ImageStore
 from pipelines.data.stream.rows import Input, RowsOnDisk
-from pipelines.data.tables.words import counted, listed
+from pipelines.data.tables.words import counted, list_names
 from pipelines.errors import InputError, opt
 
 BATCH = 64  # images that a decoding process takes at once
@@ -67,7 +67,7 @@ def load_folder(
     *,
     show_progress: bool = False,
     input: Input = "memory",
-) -> Source:
+) -> LoadedRows:
     """Return the images of a folder, a class in each of its subfolders.
 
     Parameters
@@ -89,7 +89,7 @@ def load_folder(
         images are of several sizes, they do not fit in half of the memory, or a file cannot be
         decoded and is not to be skipped.
     """
-    began, place = time.monotonic(), readable(path)
+    began, root = time.monotonic(), readable(path)
     split = find_split(path)
     cache = Path(os.path.expanduser(data_dir)) / "images"
     why = "" if input == "memory" else _why_streamed(split, reading, input)
@@ -108,7 +108,7 @@ def load_folder(
     if bad and reading.unreadable == "refuse":
         raise InputError(
             f"{opt('dataset')} must hold images that can be read, {counted(len(bad), 'file')} of "
-            f"'{place}' cannot: {', '.join(bad[:3])}{', …' * (len(bad) > 3)}; mend or remove them, "
+            f"'{root}' cannot: {', '.join(bad[:3])}{', …' * (len(bad) > 3)}; mend or remove them, "
             f"or use {opt('unreadable', 'skip')}"
         )
     if first.X.shape[1:] != last.X.shape[1:]:
@@ -117,19 +117,21 @@ def load_folder(
             f"'{readable(split.test or '')}'"
         )
     n = sum(len(part.y) for part in parts)
-    of_images = f"images     {counted(n, 'image')} of {first.shown} in '{place}'"
+    of_images = f"images     {counted(n, 'image')} of {first.shown} in '{root}'"
     if any(part.is_new for part in parts):
         of_images += f", decoded in {time.monotonic() - began:.1f} s and kept in '{data_dir}'"
     beside = [] if split.train == path else [files_beside(path)]
-    notes = [*split.notes, *together([*beside, *(part.paths for part in parts)]).notes]
+    notes = [*split.notes, *join_folders([*beside, *(part.paths for part in parts)]).notes]
     white = {**last.white, **first.white}
     for depth, level in white.items():
         n_deep = sum(part.n_deep.get(depth, 0) for part in parts)
         what = "their full scale" if level in FULL_SCALES else "the largest of them"
         if split.test is not None and level not in FULL_SCALES and depth in first.white:
             what += " in training"
-        others = "" if n_deep == n else f"; the other {n - n_deep:,} are not"
-        notes.append(f"{counted(n_deep, 'image')} of {depth} scaled by {level:.6g}, {what}{others}")
+        remainder = "" if n_deep == n else f"; the other {n - n_deep:,} are not"
+        notes.append(
+            f"{counted(n_deep, 'image')} of {depth} scaled by {level:.6g}, {what}{remainder}"
+        )
     warnings = [*split.warnings]
     warnings += [
         f"{counted(len(bad), 'file')} cannot be read and are left out: "
@@ -149,23 +151,25 @@ def load_folder(
 
 def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
     """Return warnings on a test set beside its training set; refuse classes it has alone."""
-    place = readable(split.test or "")
-    lacking = sorted({*train.classes} - {*test.classes})
-    if alone := sorted({*test.classes} - {*train.classes}):
-        also = f", and lacks {listed(lacking)}" if lacking else ""
+    path = readable(split.test or "")
+    missing_classes = sorted({*train.classes} - {*test.classes})
+    if extra := sorted({*test.classes} - {*train.classes}):
+        note = f", and lacks {list_names(missing_classes)}" if missing_classes else ""
         raise InputError(
-            f"{opt('dataset')} must have the same classes in its splits, '{place}' has "
-            f"{listed(alone)}, which '{readable(split.train)}' lacks{also}; rename, add or remove "
-            "classes"
+            f"{opt('dataset')} must have the same classes in its splits, '{path}' has "
+            f"{list_names(extra)}, which '{readable(split.train)}' lacks{note}; "
+            "rename, add or remove classes"
         )
-    warnings = [f"the test set '{place}' has no {listed(lacking)}"] * bool(lacking)
+    warnings = [f"the test set '{path}' has no {list_names(missing_classes)}"] * bool(
+        missing_classes
+    )
     if n_shared := len(train.paths.files.keys() & test.paths.files.keys()):
         warnings.append(
-            f"{counted(n_shared, 'image')} of the test set '{place}' are links to training images"
+            f"{counted(n_shared, 'image')} of the test set '{path}' are links to training images"
         )
     if test.n_brighter:
         warnings.append(
-            f"{counted(test.n_brighter, 'image')} of the test set '{place}' have values above the "
+            f"{counted(test.n_brighter, 'image')} of the test set '{path}' have values above the "
             "scale of the training set, which are cut off"
         )
     return warnings
@@ -209,7 +213,7 @@ class _Part:
         ]
         return [
             f"{counted(len(shared), 'image')} {'is' if len(shared) == 1 else 'are'} in several "
-            f"classes by links, the first in {listed(names)}"
+            f"classes by links, the first in {list_names(names)}"
         ]
 
 
@@ -222,34 +226,34 @@ def _read(
 ) -> _Part:
     """Read decoded images from the cache, or decode them into it."""
     by_class = _files(root)
-    paths = together(by_class.values())
-    every = [path for part in by_class.values() for path in part.files.values()]
+    paths = join_folders(by_class.values())
+    files = [path for part in by_class.values() for path in part.files.values()]
     identity = {**asdict(reading), "version": VERSION, "white": dict(white)}
-    identity["content"] = _digest(root, every)
+    identity["content"] = _digest(root, files)
     del identity["unreadable"]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    kept = cache / key
-    is_new = not kept.is_dir()
+    entry = cache / key
+    is_new = not entry.is_dir()
     if is_new:
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 _decode_all(root, by_class, Path(folder, "new"), reading, white, show_progress)
-                if not kept.is_dir():  # another run may have been faster
-                    os.replace(Path(folder, "new"), kept)
+                if not entry.is_dir():  # another run may have been faster
+                    os.replace(Path(folder, "new"), entry)
         except OSError as error:
             raise InputError(
                 f"{opt('data_dir')} must be a folder with room for the decoded images, cannot "
                 f"write '{cache}': {error.strerror or error}; name another"
             ) from None
     try:
-        about = json.loads((kept / "about.json").read_text())
-        X, codes = np.load(kept / "X.npy"), np.load(kept / "y.npy")
+        about = json.loads((entry / "about.json").read_text())
+        X, codes = np.load(entry / "X.npy"), np.load(entry / "y.npy")
         y = np.array(about["classes"])[codes]
-        return _Part(X, y, **about, by_class=by_class, paths=paths, decoded=kept, is_new=is_new)
+        return _Part(X, y, **about, by_class=by_class, paths=paths, decoded=entry, is_new=is_new)
     except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
         raise InputError(
-            f"{opt('data_dir')}: '{kept}' must hold images that were decoded before, it is "
+            f"{opt('data_dir')}: '{entry}' must hold images that were decoded before, it is "
             f"damaged ({' '.join(str(error).split())}); delete it"
         ) from None
 
@@ -259,10 +263,10 @@ def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
     import psutil
 
     roots = [split.train] if split.test is None else [split.train, split.test]
-    paths = [together(_files(root).values()).files.values() for root in roots]
-    needed = sum(map(len, paths)) * math.prod(_first_shape([*paths[0]], reading))
+    paths = [join_folders(_files(root).values()).files.values() for root in roots]
+    n_bytes = sum(map(len, paths)) * math.prod(_first_shape([*paths[0]], reading))
     total = psutil.virtual_memory().total
-    if input == "auto" and needed <= total // 2:
+    if input == "auto" and n_bytes <= total // 2:
         return ""
     if reading.unreadable == "skip":
         raise InputError(
@@ -271,7 +275,7 @@ def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
             f"{opt('input', 'memory')}"
         )
     size = "as asked" if input == "stream" else "larger than half of the memory"
-    sizes = f"{needed / 2**30:.1f} GiB of {total / 2**30:.1f}"
+    sizes = f"{n_bytes / 2**30:.1f} GiB of {total / 2**30:.1f}"
     return f"{size} ({sizes}): images stay on disk, and are decoded as they are needed"
 
 
@@ -289,13 +293,13 @@ def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
 def _read_later(root: Path, reading: ImageReading) -> _Part:
     """The images of a folder as they lie on disk."""
     by_class = _files(root)
-    every = [path for part in by_class.values() for path in part.files.values()]
-    shape = _first_shape(every, reading)
-    store = ImageStore(root, every, _digest(root, every), reading.size, reading.gray, shape)
+    files = [path for part in by_class.values() for path in part.files.values()]
+    shape = _first_shape(files, reading)
+    store = ImageStore(root, files, _digest(root, files), reading.size, reading.gray, shape)
     classes = [*map(readable, by_class)]
     n_of_class = [len(part.files) for part in by_class.values()]
     return _Part(
-        RowsOnDisk(store, np.arange(len(every)), is_flat=False),
+        RowsOnDisk(store, np.arange(len(files)), is_flat=False),
         np.repeat(np.array(classes), n_of_class),
         classes,
         unreadable=[],
@@ -303,7 +307,7 @@ def _read_later(root: Path, reading: ImageReading) -> _Part:
         n_deep={},
         n_brighter=0,
         by_class=by_class,
-        paths=together(by_class.values()),
+        paths=join_folders(by_class.values()),
         decoded=Path(),
         is_new=False,
     )
@@ -312,29 +316,29 @@ def _read_later(root: Path, reading: ImageReading) -> _Part:
 def _files(root: Path) -> dict[str, ImagePaths]:
     """Return the image files of each class; those beside the classes stand with the first."""
     by_class = {name: image_paths(root / name, "dataset") for name in class_folders(root)}
-    place = readable(root)
+    path = readable(root)
     if not any(paths.files for paths in by_class.values()):
         raise InputError(
             f"{opt('dataset')} must be a file, or a folder with a subfolder of images for each "
-            f"class, '{place}' has none; sort the images into subfolders"
+            f"class, '{path}' has none; sort the images into subfolders"
         )
-    own = [
+    run_folders = [
         by_class.pop(name) for name, paths in [*by_class.items()] if paths.n_own and not paths.files
     ]
     if empty := [readable(name) for name, paths in by_class.items() if not paths.files]:
         raise InputError(
-            f"{opt('dataset')} must have an image in every class, {listed(empty)} of '{place}' "
+            f"{opt('dataset')} must have an image in every class, {list_names(empty)} of '{path}' "
             f"{'has' if len(empty) == 1 else 'have'} none; add images, or remove the folder"
         )
     if len({*map(readable, by_class)}) < len(by_class):
         raise InputError(
             f"{opt('dataset')} must have classes that can be told apart as text, those of "
-            f"'{place}' cannot: {listed(map(readable, by_class))}; rename a folder"
+            f"'{path}' cannot: {list_names(map(readable, by_class))}; rename a folder"
         )
-    beside = together([*own, files_beside(root)])
+    paths_beside = join_folders([*run_folders, files_beside(root)])
     first = next(iter(by_class.values()))
-    first.kinds += beside.kinds
-    first.n_own += beside.n_own
+    first.kinds += paths_beside.kinds
+    first.n_own += paths_beside.n_own
     return by_class
 
 
@@ -356,7 +360,7 @@ def _digest(root: Path, files: list[Path]) -> str:
 def _decode_all(
     root: Path,
     by_class: Mapping[str, ImagePaths],
-    to: Path,
+    folder: Path,
     reading: ImageReading,
     white: Mapping[str, float],
     show_progress: bool,
@@ -368,7 +372,7 @@ def _decode_all(
     n_of_class = [len(part.files) for part in by_class.values()]
     labels = np.repeat(np.arange(len(by_class), dtype=np.int32), n_of_class)
     about: dict[str, Any] = {"white": dict(white), "n_deep": {}, "n_brighter": 0}
-    to.mkdir()
+    folder.mkdir()
     X: np.memmap[Any, Any] | None = None
     is_read, unreadable = np.ones(len(paths), bool), []
     images: Iterable[tuple[int, np.ndarray | str]] = _pixels(paths, reading, about)
@@ -385,17 +389,17 @@ def _decode_all(
             unreadable.append((name, image))
             continue
         if X is None:
-            most, needed = psutil.virtual_memory().total // 2, len(paths) * image.size
-            if needed > most:
-                fits = math.isqrt(most // (needed // (image.shape[-1] * image.shape[-2])))
+            max_bytes, n_bytes = psutil.virtual_memory().total // 2, len(paths) * image.size
+            if n_bytes > max_bytes:
+                max_side = math.isqrt(max_bytes // (n_bytes // (image.shape[-1] * image.shape[-2])))
                 raise InputError(
                     f"{opt('image_size')} must let the images fit in half of the memory, "
                     f"{counted(len(paths), 'image')} of '{readable(root)}' need "
-                    f"{needed / 2**30:.1f} GiB of {most / 2**30:.1f}; use at most "
-                    f"{opt('image_size', fits)}"
+                    f"{n_bytes / 2**30:.1f} GiB of {max_bytes / 2**30:.1f}; use at most "
+                    f"{opt('image_size', max_side)}"
                 )
             shape = (len(paths), *image.shape)
-            X = np.lib.format.open_memmap(to / "X.npy", "w+", np.uint8, shape)
+            X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.uint8, shape)
         if image.shape != X.shape[1:]:
             raise _several_sizes(
                 f"{X.shape[-1]} x {X.shape[-2]} and {image.shape[-1]} x {image.shape[-2]} "
@@ -403,18 +407,18 @@ def _decode_all(
             )
         X[i] = image
     if X is None:
-        named = ", ".join(f"'{name}' ({why})" for name, why in unreadable[:3])
+        examples = ", ".join(f"'{name}' ({why})" for name, why in unreadable[:3])
         raise InputError(
             f"{opt('dataset')} must hold an image that can be read, none of "
-            f"{counted(len(paths), 'file')} in '{readable(root)}' can: {named}"
+            f"{counted(len(paths), 'file')} in '{readable(root)}' can: {examples}"
             f"{', …' * (len(unreadable) > 3)}; write them anew"
         )
     X.flush()
     if unreadable:
-        np.save(to / "X.npy", X[is_read])
-    np.save(to / "y.npy", labels[is_read])
+        np.save(folder / "X.npy", X[is_read])
+    np.save(folder / "y.npy", labels[is_read])
     about |= {"classes": [*map(readable, by_class)], "unreadable": unreadable}
-    (to / "about.json").write_text(json.dumps(about))
+    (folder / "about.json").write_text(json.dumps(about))
 
 
 def _pixels(
@@ -433,20 +437,22 @@ def _pixels(
         if len(paths) >= FEW:
             executor = pool.enter_context(ProcessPoolExecutor(cpu_count()))
             run = partial(executor.map, chunksize=BATCH)
-        deep: dict[int, Unscaled] = {}
+        deep_images: dict[int, Unscaled] = {}
         for i, image in enumerate(run(decode_one, paths)):
             if isinstance(image, Unscaled):
-                deep[i] = image
+                deep_images[i] = image
             else:
                 yield i, image
-        levels, of_depth = about["white"], Counter(image.depth for image in deep.values())
+        levels, of_depth = about["white"], Counter(image.depth for image in deep_images.values())
         for depth in of_depth.keys() - levels.keys():
-            largest = max(image.largest for image in deep.values() if image.depth == depth)
+            largest = max(image.largest for image in deep_images.values() if image.depth == depth)
             levels[depth] = own_white(depth, largest)
         about["n_deep"] = dict(of_depth)
-        about["n_brighter"] = sum(image.largest > levels[image.depth] for image in deep.values())
+        about["n_brighter"] = sum(
+            image.largest > levels[image.depth] for image in deep_images.values()
+        )
         decode_one = partial(decode_one, levels=levels)
-        yield from zip(deep, run(decode_one, [paths[i] for i in deep]), strict=True)
+        yield from zip(deep_images, run(decode_one, [paths[i] for i in deep_images]), strict=True)
 
 
 def _decoded(
@@ -455,8 +461,8 @@ def _decoded(
     """Return the pixels of a file, that its scale is still to be found, or why it is unreadable."""
     try:
         return decode(path, size, gray, partial(white_of, levels or {}))
-    except Unscaled as deep:
-        return deep
+    except Unscaled as unscaled_image:
+        return unscaled_image
     except ValueError as error:
         return str(error)
 

@@ -59,15 +59,15 @@ class ImagePaths:
     @property
     def notes(self) -> list[str]:
         """What is left out, in words."""
-        total, common = self.kinds.total(), self.kinds.most_common(KINDS_NAMED)
-        named = [f"{n:,} {kind}" for kind, n in common]
-        if others := total - sum(n for _, n in common):
-            named.append(f"{others:,} of other kinds")
+        total, common_suffixes = self.kinds.total(), self.kinds.most_common(KINDS_NAMED)
+        phrases = [f"{n:,} {suffix}" for suffix, n in common_suffixes]
+        if n_others := total - sum(n for _, n in common_suffixes):
+            phrases.append(f"{n_others:,} of other kinds")
         notes = []
         if total:
             notes.append(
                 f"{counted(total, 'file')} {'is' if total == 1 else 'are'} left out: "
-                f"{', '.join(named)}; read are {', '.join(SUFFIXES)}"
+                f"{', '.join(phrases)}; read are {', '.join(SUFFIXES)}"
             )
         if self.n_repeated:
             notes.append(
@@ -123,15 +123,15 @@ def ids_above(folder: Path) -> set[FileId]:
 
 def image_paths(root: Path, parameter: str) -> ImagePaths:
     """Return the image files below a folder, each once, whatever links lead to it."""
-    seen = ids_above(root)  # a link to there leads to the other classes, and back
+    seen_ids = ids_above(root)  # a link to there leads to the other classes, and back
     folders, paths = deque([(file_id(root), str(root))]), ImagePaths()
     files: dict[FileId | str, str] = {}
     while folders:
         folder_id, folder = folders.popleft()
-        if folder_id in seen:
+        if folder_id in seen_ids:
             paths.n_repeated += 1
             continue
-        seen.add(folder_id)
+        seen_ids.add(folder_id)
         entries = visible_entries(folder, parameter)
         if any(names <= {entry.name for entry in entries} for names in OF_THIS_PROGRAM):
             paths.n_own += 1
@@ -150,17 +150,17 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
                     (entry_id, entry.path)
                 )
             elif not is_image(entry.name):
-                paths.kinds[_kind(entry)] += 1
+                paths.kinds[_describe_entry(entry)] += 1
             elif key in files:
                 paths.n_repeated += 1
             else:
                 files[key] = entry.path
-    in_order = sorted(files.items(), key=lambda item: item[1].rpartition(os.sep)[::2])
-    paths.files = {key: Path(path) for key, path in in_order}
+    sorted_files = sorted(files.items(), key=lambda pair: pair[1].rpartition(os.sep)[::2])
+    paths.files = {key: Path(path) for key, path in sorted_files}
     return paths
 
 
-def _kind(entry: os.DirEntry[str]) -> str:
+def _describe_entry(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink() and not os.path.exists(entry.path):
         return "behind dangling links"
     return readable(os.path.splitext(entry.name)[1].lower()) or "without suffix"
@@ -171,12 +171,14 @@ def files_beside(folder: Path) -> ImagePaths:
     beside = ImagePaths()
     for entry in visible_entries(folder, "dataset"):
         if not entry.is_dir():
-            kind = "outside of the classes" if is_image(entry.name) else _kind(entry)
-            beside.kinds[kind] += 1
+            description = (
+                "outside of the classes" if is_image(entry.name) else _describe_entry(entry)
+            )
+            beside.kinds[description] += 1
     return beside
 
 
-def together(parts: Iterable[ImagePaths]) -> ImagePaths:
+def join_folders(parts: Iterable[ImagePaths]) -> ImagePaths:
     """Return several folders' images as one."""
     whole = ImagePaths()
     for part in parts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.data.image_paths import file_id, ids_above, is_image, readable, visible_entries
-from pipelines.data.tables.words import listed
+from pipelines.data.tables.words import list_names
 from pipelines.errors import InputError, opt
 
 # Names of splits in small letters, without signs, and without what often stands behind.
@@ -65,7 +65,7 @@ def find_split(root: Path) -> Split:
     InputError
         Folders are named after splits, and which is the training or the test set cannot be told.
     """
-    names, place = class_folders(root), f"'{readable(root)}'"
+    names, path = class_folders(root), f"'{readable(root)}'"
     roles = {name: role for name in names if (role := role_of(name))}
     with_classes = [name for name in roles if not _is_flat(root / name)]
     has_training = TRAINING[0] in roles.values()
@@ -74,29 +74,29 @@ def find_split(root: Path) -> Split:
         return Split(root, warnings=_same_subfolders(root, names))
     splits: dict[str, str] = {}
     for name in with_classes:
-        if (other := splits.setdefault(roles[name], name)) != name:
+        if (other_name := splits.setdefault(roles[name], name)) != name:
             raise InputError(
-                f"{opt('dataset')} must have one folder for each split, {place} has "
-                f"{listed(map(readable, (other, name)))}; rename or remove one"
+                f"{opt('dataset')} must have one folder for each split, {path} has "
+                f"{list_names(map(readable, (other_name, name)))}; rename or remove one"
             )
     train = splits.get(TRAINING[0])
     if train is None:
         raise InputError(
-            f"{opt('dataset')} must have a training split with folders of classes, {place} has "
-            f"splits by their names, {listed(map(readable, roles))}, and none is one; {WAY_OUT}"
+            f"{opt('dataset')} must have a training split with folders of classes, {path} has "
+            f"splits by their names, {list_names(map(readable, roles))}, and none is one; {WAY_OUT}"
         )
     test = splits.get(TEST[0]) or splits.get(VALIDATION[0])
-    others = [name for name in names if name not in (train, test)]
-    if test is None and others:
+    other_names = [name for name in names if name not in (train, test)]
+    if test is None and other_names:
         raise InputError(
             f"{opt('dataset')} must have a test or validation split with folders of classes beside "
-            f"'{readable(train)}', {place} has {listed(map(readable, others))}; {WAY_OUT}"
+            f"'{readable(train)}', {path} has {list_names(map(readable, other_names))}; {WAY_OUT}"
         )
     is_test = "drawn from it" if test is None else f"'{readable(test)}'"
     notes = [f"the training set is '{readable(train)}', and the test set {is_test}"]
-    if others:
-        be = "is" if len(others) == 1 else "are"
-        notes[0] += f"; {listed(map(readable, others))} {be} left out"
+    if other_names:
+        verb = "is" if len(other_names) == 1 else "are"
+        notes[0] += f"; {list_names(map(readable, other_names))} {verb} left out"
     return Split(root / train, None if test is None else root / test, tuple(notes))
 
 
@@ -112,14 +112,14 @@ def _is_flat(folder: Path) -> bool:
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:
     """Return a warning where all classes have the same folders, which may be the classes."""
-    inner = {tuple(class_folders(root / name)) for name in names}
-    if len(names) < 2 or len(inner) > 1 or any(_holds_images(root / name) for name in names):
+    subfolders = {tuple(class_folders(root / name)) for name in names}
+    if len(names) < 2 or len(subfolders) > 1 or any(_holds_images(root / name) for name in names):
         return ()
-    (folders,) = inner
+    (folders,) = subfolders
     if len(folders) < 2:
         return ()
     return (
-        f"the classes are {listed(map(readable, names))}, each with the folders "
-        f"{listed(map(readable, folders))}; if those are the classes, name the others train and "
-        "test",
+        f"the classes are {list_names(map(readable, names))}, each with the folders "
+        f"{list_names(map(readable, folders))}; if those are the classes, "
+        "name the others train and test",
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_setup.installation import install_line
-from pipelines.data.dataset import Array, Source
+from pipelines.data.dataset import Array, LoadedRows
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 
@@ -46,7 +46,7 @@ FILES = (
 )
 
 
-def load_digits() -> Source:
+def load_digits() -> LoadedRows:
     """Return the 1797 handwritten digits shipped with scikit-learn: uint8 of 0..16, 8 x 8 pixels.
 
     Source: E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
@@ -54,7 +54,7 @@ def load_digits() -> Source:
     # Its file alone: to import scikit-learn takes longer than to search these rows.
     (package,) = importlib.util.find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.loadtxt(Path(package, "datasets", "data", "digits.csv.gz"), np.uint8, delimiter=",")
-    return Source(
+    return LoadedRows(
         np.ascontiguousarray(rows[:, :-1]),
         rows[:, -1].astype(np.int64),
         PIXELS_0_16,
@@ -63,7 +63,7 @@ def load_digits() -> Source:
     )
 
 
-def load_torchvision(name: str, data_dir: str | Path) -> Source:
+def load_torchvision(name: str, data_dir: str | Path) -> LoadedRows:
     """Return a data set of ``torchvision.datasets``, from ``data_dir``, else downloaded there.
 
     Parameters
@@ -97,14 +97,14 @@ def load_torchvision(name: str, data_dir: str | Path) -> Source:
     return source_of(X, y, X_test, y_test, ink=X.ndim == 3)
 
 
-def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any) -> Source:
-    """Return images and labels as a source, a row for each image; ``about`` as ``Source`` has it.
+def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any) -> LoadedRows:
+    """Images and labels as ``LoadedRows``, a row for each image; ``about`` are its other fields.
 
     X, X_test : bytes of shape (n, height, width) or (n, channels, height, width)
     """
     test = None if X_test is None else X_test.reshape(len(X_test), -1)
     rows, about = X.reshape(len(X), -1), {"image_shape": X.shape[1:], **about}
-    return Source(rows, y, PIXELS_0_255, X_test=test, y_test=y_test, **about)
+    return LoadedRows(rows, y, PIXELS_0_255, X_test=test, y_test=y_test, **about)
 
 
 def _open(name: str, data_dir: Path, is_train: bool) -> Any:
@@ -112,15 +112,15 @@ def _open(name: str, data_dir: Path, is_train: bool) -> Any:
     need_torchvision(opt("dataset", name))
     from torchvision import datasets
 
-    kind, files = TORCHVISION[name]
+    class_name, files = TORCHVISION[name]
     part: dict[str, Any] = {"train": is_train}
-    if kind in ("SVHN", "STL10"):
+    if class_name in ("SVHN", "STL10"):
         part = {"split": "train" if is_train else "test"}
-    elif kind == "EMNIST":
+    elif class_name == "EMNIST":
         part["split"] = "letters"
     try:
         with redirect_stdout(io.StringIO()):  # it tells of each mirror that does not answer
-            return getattr(datasets, kind)(data_dir, download=True, **part)
+            return getattr(datasets, class_name)(data_dir, download=True, **part)
     except (OSError, RuntimeError, ValueError, EOFError) as error:  # URLError is an OSError
         raise InputError(
             f"{opt('dataset', name)} is not whole in {opt('data_dir')} and could not be "
@@ -129,23 +129,23 @@ def _open(name: str, data_dir: Path, is_train: bool) -> Any:
         ) from None
 
 
-def _arrays(found: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+def _arrays(dataset: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Return images (n, height, width) or (n, channels, height, width), and their labels."""
-    images = np.asarray(found.data, np.uint8)
-    codes = np.asarray(found.labels if hasattr(found, "labels") else found.targets, np.int64)
+    images = np.asarray(dataset.data, np.uint8)
+    codes = np.asarray(dataset.labels if hasattr(dataset, "labels") else dataset.targets, np.int64)
     if name == "emnist-letters":
         images = images.swapaxes(1, 2)  # its images lie on their side
     elif images.shape[-1] == 3:
         images = images.transpose(0, 3, 1, 2)
-    names = getattr(found, "classes", None)
+    names = getattr(dataset, "classes", None)
     return images, codes if names is None else np.array(names)[codes]
 
 
-def need_torchvision(wanted: str) -> None:
+def need_torchvision(option: str) -> None:
     """Raise InputError, in one line, where torchvision is not installed."""
     if importlib.util.find_spec("torchvision") is None:
         raise InputError(
-            f"{wanted} needs torchvision, which is not installed; run {install_line('nn')}"
+            f"{option} needs torchvision, which is not installed; run {install_line('nn')}"
         )
 
 
@@ -153,25 +153,25 @@ def _find(name: str, data_dir: Path) -> list[Path] | None:
     """Return the files of ``FILES``, or None where not one of them is there."""
     # All sets use the same file names: a folder that bears the name is the surer one. The
     # data folder itself may hold those of MNIST or Fashion-MNIST, as they are downloaded.
-    partly: list[tuple[Path, list[str]]] = []
+    gaps: list[tuple[Path, list[str]]] = []
     for folder in (data_dir / name, data_dir / TORCHVISION[name][0] / "raw", data_dir):
-        either = [[folder / f"{stem}.gz", folder / stem] for stem in FILES]
+        alternatives = [[folder / f"{stem}.gz", folder / stem] for stem in FILES]
         # Unlike Path.is_file, os.path.isfile is False where access is denied.
-        found = [next(filter(os.path.isfile, paths), None) for paths in either]
-        if all(found):
-            return [path for path in found if path]
-        if any(found):
-            missing = [stem for stem, path in zip(FILES, found, strict=True) if not path]
-            partly.append((folder, missing))
-    if not partly:
+        present_files = [next(filter(os.path.isfile, paths), None) for paths in alternatives]
+        if all(present_files):
+            return [path for path in present_files if path]
+        if any(present_files):
+            missing = [stem for stem, path in zip(FILES, present_files, strict=True) if not path]
+            gaps.append((folder, missing))
+    if not gaps:
         return None
     raise InputError(
-        f"{opt('data_dir')} must hold all four files of {name}, '{partly[0][0]}' lacks "
-        f"{', '.join(partly[0][1])}; add them, gzipped or not, or remove the others to download all"
+        f"{opt('data_dir')} must hold all four files of {name}, '{gaps[0][0]}' lacks "
+        f"{', '.join(gaps[0][1])}; add them, gzipped or not, or remove the others to download all"
     )
 
 
-def _read_idx_files(files: list[Path]) -> Source:
+def _read_idx_files(files: list[Path]) -> LoadedRows:
     """Return the arrays of the four files; y has labels 0..9."""
     X, y, X_test, y_test = (
         read_idx(path, ndim) for path, ndim in zip(files, (3, 1, 3, 1), strict=True)
@@ -226,9 +226,11 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
             f"{head.hex(' ')} and their lengths, it has {content[:start].hex(' ') or 'nothing'}",
         )
     shape = tuple(int(n) for n in np.frombuffer(content, ">u4", ndim, offset=4))
-    declared, found = math.prod(shape), len(content) - start
-    if found != declared or not found:
-        raise _bad(path, f"hold the {declared} bytes of values that it declares, it holds {found}")
+    n_declared, n_bytes = math.prod(shape), len(content) - start
+    if n_bytes != n_declared or not n_bytes:
+        raise _bad(
+            path, f"hold the {n_declared} bytes of values that it declares, it holds {n_bytes}"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 

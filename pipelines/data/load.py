@@ -11,7 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Array, Dataset, Source, Task, rows_of
+from pipelines.data.dataset import (
+    CLASSIFICATION,
+    REGRESSION,
+    Array,
+    Dataset,
+    LoadedRows,
+    Task,
+    take_rows,
+)
 from pipelines.data.folds import Rare, merge_or_drop, split_test, stratified_subset
 from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
@@ -23,7 +31,7 @@ from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt
 
 # Name on the command line -> loader, called with --data-dir.
-DATASETS: dict[str, Callable[[str | Path], Source]] = {
+DATASETS: dict[str, Callable[[str | Path], LoadedRows]] = {
     "digits": lambda data_dir: load_digits(),
     **{name: partial(load_torchvision, name) for name in TORCHVISION},
 }
@@ -101,8 +109,8 @@ def load_dataset(
     if source.X_test is None or source.y_test is None:
         stratified = source.task == CLASSIFICATION and source.groups is None and not in_order
         if stratified and 0 < test_size < 1:
-            kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
-            rows, labels, classes = rows[kept], labels[kept], np.unique(labels[kept])
+            is_kept, labels, line = merge_or_drop(labels, n_folds, test_size, rare)
+            rows, labels, classes = rows[is_kept], labels[is_kept], np.unique(labels[is_kept])
             lines += [line] if line else []
         y = encoded(labels)
         # As the folds will be: whole groups, the last rows, or stratified.
@@ -121,32 +129,32 @@ def load_dataset(
         elif source.task == CLASSIFICATION:
             train, test = split_test(y, test_size, seed, classes)
         else:
-            mixed = np.random.default_rng(seed).permutation(len(y))
-            train, test = mixed[n_test:], mixed[:n_test]
+            shuffled_rows = np.random.default_rng(seed).permutation(len(y))
+            train, test = shuffled_rows[n_test:], shuffled_rows[:n_test]
         if len(train) < 2:
             raise InputError(
                 f"{opt('dataset')} must have at least two training rows, it has {len(train)}; add "
                 "rows"
             )
-        X_test, y_test, test = rows_of(source.X, rows[test]), y[test], rows[test]
+        X_test, y_test, test = take_rows(source.X, rows[test]), y[test], rows[test]
     else:
         y = encoded(labels)
         train = np.arange(len(y))
         X_test, test = source.X_test, len(labels) + np.arange(len(source.y_test))
-        unknown = np.setdiff1d(source.y_test, classes)
-        if len(unknown):
+        unknown_labels = np.setdiff1d(source.y_test, classes)
+        if len(unknown_labels):
             raise InputError(
                 f"{opt('data_dir')}: every label of the test set must occur in training, "
-                f"{str(unknown[0])!r} does not; fetch the files again"
+                f"{str(unknown_labels[0])!r} does not; fetch the files again"
             )
         y_test = encoded(source.y_test)
     if source.task == CLASSIFICATION and not in_order:
         train = train[stratified_subset(y[train], limit, seed)]
     elif limit is not None:  # the last ones in time
         train = train[-limit:] if in_order else train[:limit]
-    X_train, scaling = rows_of(source.X, rows[train]), source.scaling
+    X_train, scaling = take_rows(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
-        X_train, X_test = (one.reset_index(drop=True) for one in (X_train, X_test))
+        X_train, X_test = (frame.reset_index(drop=True) for frame in (X_train, X_test))
         layout = tuple(scaling.fit(X_train).get_feature_names_out().tolist())
         scaling = replace(scaling, layout=layout)
     elif not isinstance(X_train, RowsOnDisk):
@@ -174,22 +182,22 @@ def load_dataset(
     if dataset.image_shape is None:
         raise InputError(f"{opt('features')} are of images, {name!r} has none; leave it out")
     try:
-        found = np.load(features, allow_pickle=False)
+        matrix = np.load(features, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
             f"{opt('features')} must be an .npy file that can be read, '{features}' cannot "
             f"({getattr(error, 'strerror', None) or error}); write it with numpy.save"
         ) from None
     n_images = len(source.y) + (0 if source.y_test is None else len(source.y_test))
-    is_numbers = found.dtype.kind in "biuf" and found.ndim == 2 and len(found) == n_images
-    if not is_numbers or not np.isfinite(found).all():
+    is_numbers = matrix.dtype.kind in "biuf" and matrix.ndim == 2 and len(matrix) == n_images
+    if not is_numbers or not np.isfinite(matrix).all():
         raise InputError(
             f"{opt('features')} must hold a row of finite numbers for each of {n_images:,} images, "
-            f"those of training first, '{features}' holds {found.dtype} of shape {found.shape}; "
+            f"those of training first, '{features}' holds {matrix.dtype} of shape {matrix.shape}; "
             "write them in the order of the data set"
         )
-    found = np.ascontiguousarray(found, np.float64)
-    return dataset.with_features(found[rows[train]], found[test], Scaling("standardise"))
+    matrix = np.ascontiguousarray(matrix, np.float64)
+    return dataset.with_features(matrix[rows[train]], matrix[test], Scaling("standardise"))
 
 
 def _load(
@@ -202,11 +210,11 @@ def _load(
     images: ImageReading,
     show_progress: bool,
     input: Input,
-) -> Source:
+) -> LoadedRows:
     path = Path(os.path.expanduser(name))
     if name not in DATASETS and (rows := open_table(path, target, task, reading, input)):
         _refuse_set(images, "a folder of images", name)
-        return Source(rows.X, rows.y, Scaling("none"), table=rows, notes=rows.conversions)
+        return LoadedRows(rows.X, rows.y, Scaling("none"), table=rows, notes=rows.conversions)
     is_folder = bool(name) and name not in DATASETS and path.is_dir()
     if not is_folder:
         _refuse_set(images, "a folder of images", name)
@@ -228,8 +236,8 @@ def _load(
             refuse_unstreamed(path, input)
         return DATASETS[name](data_dir)
     if path.suffix.lower() not in SUFFIXES and path.name == name and not os.path.isfile(path):
-        near = get_close_matches(name.lower(), DATASETS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling"
+        close_names = get_close_matches(name.lower(), DATASETS, n=1)
+        hint = f"; did you mean {close_names[0]!r}?" if close_names else "; check the spelling"
         raise InputError(
             f"{opt('dataset')} must be one of {', '.join(DATASETS)}, a folder of images or the "
             f"path of a {', '.join(SUFFIXES)} file, got {name!r}{hint}"
@@ -237,7 +245,7 @@ def _load(
     if input != "memory":
         refuse_unstreamed(path, input)
     table = read_raw_table(path, target, task=task, groups=groups, **asdict(reading))
-    return Source(
+    return LoadedRows(
         table.matrix() if table.is_plain else table.X,
         table.y,
         Scaling("standardise") if table.is_plain else Preparation(table.kinds, table.missing),
@@ -265,12 +273,12 @@ def refuse_unstreamed(path: Path, input: Input) -> None:
         )
 
 
-def _refuse_set(options: ImageReading | Reading, kind: str, name: str) -> None:
+def _refuse_set(options: ImageReading | Reading, data_type: str, name: str) -> None:
     """Raise InputError where an option is set that is for another kind of data."""
-    usual = asdict(type(options)())
+    defaults = asdict(type(options)())
     for key, value in asdict(options).items():
-        if value != usual[key]:
+        if value != defaults[key]:
             raise InputError(
-                f"{opt('image_size' if key == 'size' else key)} is for {kind}, got "
+                f"{opt('image_size' if key == 'size' else key)} is for {data_type}, got "
                 f"{opt('dataset', name)}; leave it out"
             )

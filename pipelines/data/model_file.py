@@ -76,7 +76,7 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {name: json.loads(text) for name, text in metadata.items()}
 
 
-def load_model(
+def read_model_file(
     path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
 ) -> Model:
     """Load and validate a model file, and build the model by ``make(arrays, metadata)``."""

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.data.preparation import Fitted, Preparation
 from pipelines.data.scaling import FittedScaling, Scaling
 
@@ -49,8 +49,8 @@ class Placement:
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The value of ``key``: one that was lent, or made at the first call."""
         with self._lock:
-            if (lent := self._lent.get(key)) is not None:
-                return lent
+            if (lent_value := self._lent.get(key)) is not None:
+                return lent_value
             if key not in self._values:
                 self._values[key] = make()
             return self._values[key]
@@ -60,13 +60,13 @@ class Placement:
         with self._lock:
             self._lent.update({("gpu", name): array for name, array in arrays.items()})
 
-    def latest(self, kind: str, key: Hashable, make: Callable[[], Any]) -> Any:
+    def latest(self, slot: str, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the value of ``key``, the only one of its kind that is kept."""
         with self._lock:
-            if self._values.get(kind, (None,))[0] != key:
-                self._values.pop(kind, None)
-                self._values[kind] = key, make()
-            return self._values[kind][1]
+            if self._values.get(slot, (None,))[0] != key:
+                self._values.pop(slot, None)
+                self._values[slot] = key, make()
+            return self._values[slot][1]
 
     def recall(self, key: Hashable) -> Any:
         """Return the value of ``key``; None where it was not made here."""
@@ -137,11 +137,11 @@ class FoldedData:
 
     def taking(self, rows: np.ndarray) -> Self:
         """Some of the training rows, with what this process derives from them apart."""
-        return replace(self, X=rows_of(self.X, rows), y=self.y[rows], folds=(), weights=None)
+        return replace(self, X=take_rows(self.X, rows), y=self.y[rows], folds=(), weights=None)
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
         """Return the scaling fitted on ``rows`` of the training set (None: on all)."""
-        return self.scaling.fit(self.X if rows is None else rows_of(self.X, rows))
+        return self.scaling.fit(self.X if rows is None else take_rows(self.X, rows))
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
         """Return the training rows, all or those given, scaled and on ``device``.
@@ -208,8 +208,8 @@ class SharedData:
         import cloudpickle  # of Dask's packages, which alone send this
 
         buffers: list[pickle.PickleBuffer] = []
-        apart = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
-        pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=apart)
+        callback = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
+        pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=callback)
         return _received, (pickled, buffers)
 
     def __sizeof__(self) -> int:  # which dask.sizeof asks
@@ -236,13 +236,13 @@ def _aligned(buffer: Any) -> Any:
     return buffer if received.ctypes.data % ALIGNMENT == 0 else received.copy()
 
 
-def scatter(client: Any, data: Any, **how: Any) -> Any:
+def scatter(client: Any, data: Any, **options: Any) -> Any:
     """Scatter data to workers of a client, also from within a task of another cluster.
 
     Dask would leave them on the worker that runs the task, which the client's scheduler may not
     know; which worker that is it asks of the context.
     """
-    return Context().run(partial(client.scatter, data, hash=False, **how))
+    return Context().run(partial(client.scatter, data, hash=False, **options))
 
 
 def _single(X: Any, device: str) -> Any:

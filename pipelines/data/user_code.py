@@ -45,7 +45,7 @@ def expanded(path: str) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def is_known(name: str) -> bool:
+def is_known_class(name: str) -> bool:
     """Return whether it is the import path of a class in a package that this program knows."""
     return name.startswith(KNOWN) and not name.endswith(FILES) and not {":", "/"} & set(name)
 
@@ -121,9 +121,9 @@ def _versions(*distributions: str) -> dict[str, str]:
     return versions
 
 
-def _sources(path: Path, root: Path, *more: Path) -> dict[str, str]:
+def _sources(path: Path, root: Path, *other_paths: Path) -> dict[str, str]:
     """Return digests of files and of all files below ``root`` that they import, by their paths."""
-    digests, todo = dict[str, str](), [path, *more]
+    digests, todo = dict[str, str](), [path, *other_paths]
     while todo:
         source = todo.pop()
         label = source.relative_to(root).as_posix()
@@ -156,8 +156,8 @@ def _imported(source: Path, root: Path) -> Iterator[Path]:
             if any(path.is_relative_to(folder) for folder in OWN):
                 continue  # this program, which is compared as a whole
             # Importing a.b runs a, too.
-            for place in (path, *path.parents):
-                files = place.parent / f"{place.name}.py", place / "__init__.py"
+            for ancestor in (path, *path.parents):
+                files = ancestor.parent / f"{ancestor.name}.py", ancestor / "__init__.py"
                 yield from (file for file in files if file.is_relative_to(root) and file.is_file())
-                if place == root:
+                if ancestor == root:
                     break

@@ -38,7 +38,7 @@ def load_object(option: str, name: str) -> Any:
         ) from None
 
 
-def read_yaml(path: str | Path, must_be: str) -> Any:
+def read_user_yaml(path: str | Path, must_be: str) -> Any:
     """Read a YAML file; ``must_be`` begins the message of the InputError of an unreadable one."""
     from cluster_setup import yaml_files
 

@@ -82,19 +82,21 @@ def _export(argv: Sequence[str] | None) -> None:
     exported, rows, words = _open(options)
     name = options.run.resolve().name
     file = options.output or Path(f"{name}{SUFFIXES[options.to][0]}")
-    of_run = [options.run / own for own in (RECORD, REPORT, *exported.record.files)]
-    if file.exists() and any(path.exists() and file.samefile(path) for path in of_run):
+    run_files = [options.run / file_name for file_name in (RECORD, REPORT, *exported.record.files)]
+    if file.exists() and any(path.exists() and file.samefile(path) for path in run_files):
         raise InputError(
             f"{opt('output')} must be a file of its own, got {file}, which the run left; name "
             "another"
         )
-    own = exported.answers(rows)
+    reference = exported.answers(rows)
     about = _about(options.run, exported.record)
     notes = [exported.note] if exported.note and options.to == "onnx" else []
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as unfinished:
-            more, agreement = _write(options.to, exported, unfinished, about, rows, own)
+            export_notes, agreement = _write(
+                options.to, exported, unfinished, about, rows, reference
+            )
             n_bytes = unfinished.stat().st_size
     except OSError as error:
         raise InputError(
@@ -102,7 +104,7 @@ def _export(argv: Sequence[str] | None) -> None:
             f"{error.strerror or error}; name another"
         ) from None
     echo(f"check      {words}: {agreement}")
-    for note in (*notes, *more):
+    for note in (*notes, *export_notes):
         echo(f"note       {note}")
     echo(f"model      {file}: {options.to}, {n_bytes / 2**10:,.0f} KiB")
 
@@ -121,7 +123,7 @@ def _need(format: str) -> None:
 
 def _open(options: Options) -> tuple[Exported, Any, str]:
     """The model of a run, the rows to ask it about, and what is said of them."""
-    from pipelines.export.rows import gone, rows_of_test
+    from pipelines.export.rows import rows_of_test, unreadable_data_error
     from pipelines.run.predict import load_model
     from pipelines.run_folder.record import Record, read_record
 
@@ -154,7 +156,7 @@ def _open(options: Options) -> tuple[Exported, Any, str]:
     except (InputError, OSError) as error:
         rows = exported.own_rows()
         if rows is None or not len(rows):
-            raise gone(error) from None
+            raise unreadable_data_error(error) from None
         text = error.flagged() if isinstance(error, InputError) else str(error)
         return (
             exported,
@@ -176,10 +178,10 @@ def _ensemble(run: Path, record: Record) -> Any:
     need_torch()
     refuse_changed(run, record.files, *READ)
     files = MemberFiles(run)
-    loaded = [Ensemble.load(files.weights(number)) for number in files.numbers()]
-    if not loaded:
+    ensembles = [Ensemble.load(files.weights(number)) for number in files.numbers()]
+    if not ensembles:
         raise InputError(f"RUN must hold a trained member, got {run}, which has none; resume it")
-    for member in (one.members[0] for one in loaded):
+    for member in (ensemble.members[0] for ensemble in ensembles):
         if ":" in (name := member.spec.network):
             raise InputError(
                 f"RUN must hold networks of this program or of torchvision, got {name}, your own "
@@ -187,7 +189,7 @@ def _ensemble(run: Path, record: Record) -> Any:
                 "pipelines.run.predict.load_model(RUN, network=...), and give its networks to "
                 "torch.onnx.export"
             )
-    return Ensemble([one.members[0] for one in loaded], loaded[0].classes_)
+    return Ensemble([ensemble.members[0] for ensemble in ensembles], ensembles[0].classes_)
 
 
 def _about(run: Path, record: Record) -> dict[str, Any]:
@@ -210,7 +212,7 @@ def _about(run: Path, record: Record) -> dict[str, Any]:
 
 
 def _write(
-    format: str, exported: Exported, path: Path, about: dict[str, Any], rows: Any, own: Any
+    format: str, exported: Exported, path: Path, about: dict[str, Any], rows: Any, reference: Any
 ) -> tuple[list[str], str]:
     """Write a model and read it again: what is to be said of it, and how it agrees.
 
@@ -219,15 +221,15 @@ def _write(
     RunStopped
         It does not answer as the model does.
     """
-    from pipelines.export.check import answers_of_onnx, compare
+    from pipelines.export.check import answers_of_onnx, compare_answers
 
     if format == "onnx":
         content = exported.graph().model(about)
         path.write_bytes(content)
-        return [], compare(own, answers_of_onnx(content, rows, exported.images))
+        return [], compare_answers(reference, answers_of_onnx(content, rows, exported.images))
     if format == "safetensors":
         exported.write_arrays(path, about)
-        return [], compare(own, exported.read_arrays(path).answers(rows))
+        return [], compare_answers(reference, exported.read_arrays(path).answers(rows))
     from pipelines.export.plain import answers_of_plain, load_plain, write_plain
 
     model, notes = exported.plain(rows)
@@ -235,7 +237,7 @@ def _write(
     loaded = load_plain(path, format)
     if format == "sklearn":
         notes.append("loading a pickle runs code: load only your own; --to skops runs none")
-    return notes, compare(own, answers_of_plain(loaded, exported, rows))
+    return notes, compare_answers(reference, answers_of_plain(loaded, exported, rows))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.errors import error_line
 from pipelines.export.graph import feed, labels_of
 from pipelines.run.errors import RunStopped
@@ -36,7 +36,7 @@ class Answers:
         return cls(labels_of(np.asarray(classes))[codes], values)
 
 
-def compare(own: Answers, exported: Answers) -> str:
+def compare_answers(reference: Answers, exported: Answers) -> str:
     """How an exported model's answers agree with the model's own, in words.
 
     Raises
@@ -45,31 +45,37 @@ def compare(own: Answers, exported: Answers) -> str:
         A label differs, or a value by more than ``TOLERANCE``.
     """
     words, agree = [], True
-    if own.labels is not None:
+    if reference.labels is not None:
         assert exported.labels is not None
-        n_rows, n_equal = len(own.labels), int(np.sum(own.labels == exported.labels))
+        n_rows, n_equal = len(reference.labels), int(np.sum(reference.labels == exported.labels))
         agree = n_equal == n_rows
         words.append(f"{n_equal:,} of {n_rows:,} labels equal")
-    for name, values in own.values.items():
+    for name, values in reference.values.items():
         if name not in exported.values:
             continue
-        other = exported.values[name]
+        exported_values = exported.values[name]
         unit = 1.0 if name == "probabilities" else float(np.abs(values).max(initial=1.0))
         # A number that is none on both sides is equal.
-        off = np.abs(np.nan_to_num(other) - np.nan_to_num(values)).max(initial=0.0)
-        apart = float(off) / unit if np.array_equal(np.isnan(other), np.isnan(values)) else np.inf
-        agree = agree and apart <= TOLERANCE
-        what = f"{name} at most {off:.2g} apart"
-        if own.labels is None:
-            what = f"{len(values):,} predictions at most {off:.2g} apart"
-        words.append(what if unit == 1 or not off else f"{what}, {apart:.2g} of the largest")
-    said = ", ".join(words)
+        difference = np.abs(np.nan_to_num(exported_values) - np.nan_to_num(values)).max(initial=0.0)
+        deviation = (
+            float(difference) / unit
+            if np.array_equal(np.isnan(exported_values), np.isnan(values))
+            else np.inf
+        )
+        agree = agree and deviation <= TOLERANCE
+        phrase = f"{name} at most {difference:.2g} apart"
+        if reference.labels is None:
+            phrase = f"{len(values):,} predictions at most {difference:.2g} apart"
+        words.append(
+            phrase if unit == 1 or not difference else f"{phrase}, {deviation:.2g} of the largest"
+        )
+    agreement = ", ".join(words)
     if not agree:
         raise RunStopped(
-            f"the exported model does not answer as the run's own: {said} (all labels must be "
+            f"the exported model does not answer as the run's own: {agreement} (all labels must be "
             f"equal, and probabilities to {TOLERANCE:g}); nothing was written"
         )
-    return said
+    return agreement
 
 
 def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
@@ -84,18 +90,18 @@ def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
         names = [info.name for info in session.get_inputs()]
         outputs: Sequence[str] = [info.name for info in session.get_outputs()]
         blocks = [
-            session.run(outputs, feed(rows_of(X, slice(start, start + BLOCK)), names, images))
+            session.run(outputs, feed(take_rows(X, slice(start, start + BLOCK)), names, images))
             for start in range(0, len(X), BLOCK)
         ]
     except Exception as error:  # ONNX Runtime's have no class in common
         raise RunStopped(
             f"ONNX Runtime cannot run the exported model ({error_line(error)}); nothing was written"
         ) from None
-    said = {
+    values = {
         name: np.concatenate(parts)
         for name, parts in zip(outputs, zip(*blocks, strict=True), strict=True)
     }
-    labels = said.pop("label", None)
+    labels = values.pop("label", None)
     if labels is not None and labels.dtype == object:
         labels = labels.astype(str)
-    return Answers(labels, said)
+    return Answers(labels, values)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipelines.errors import InputError, error_line, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, INT64, OPSET, OPSET_ML, Graph, prepared
+from pipelines.export.graph import DOUBLE, INT64, OPSET, OPSET_ML, OnnxGraph, prepared
 from pipelines.export.parts import Exported, as_class_columns, plain_preparation
 from pipelines.export.svm import add_machine, plain_machine
 from pipelines.search.model import FittedEstimator
@@ -31,11 +31,11 @@ class ExportedEstimator(Exported):
         if model.classes_ is None:
             return Answers(None, {"prediction": codes.astype(np.float64)})
         values: dict[str, np.ndarray] = {}
-        known = getattr(model.estimator, "classes_", None)
-        if known is not None and hasattr(model, "predict_proba"):
+        known_codes = getattr(model.estimator, "classes_", None)
+        if known_codes is not None and hasattr(model, "predict_proba"):
             # A column for each class; those that no training row had are 0.
             probabilities = np.zeros((len(codes), len(model.classes_)))
-            probabilities[:, np.asarray(known)] = model.predict_proba(X)
+            probabilities[:, np.asarray(known_codes)] = model.predict_proba(X)
             values["probabilities"] = probabilities
         elif isinstance(self._steps[1][-1], PathEstimator):
             values["decision"] = as_class_columns(model.decision_function(X))
@@ -51,8 +51,8 @@ class ExportedEstimator(Exported):
             return steps[0], steps[1:]
         return self.model.scaling, steps
 
-    def graph(self) -> Graph:
-        graph, model, (preparation, steps) = Graph(), self.model, self._steps
+    def graph(self) -> OnnxGraph:
+        graph, model, (preparation, steps) = OnnxGraph(), self.model, self._steps
         rows = prepared(graph, preparation, model.n_features_in_, self.images)
         width = len(getattr(preparation, "layout", ())) or model.n_features_in_
         width = len(preparation._names()) if hasattr(preparation, "_names") else width
@@ -71,12 +71,12 @@ class ExportedEstimator(Exported):
             return graph
         codes = graph.op("Reshape", graph.cast(outputs[0], INT64), graph.constant([-1], np.int64))
         graph.label(codes, classes)
-        known = getattr(model.estimator, "classes_", None)
-        if known is not None and hasattr(model, "predict_proba"):
+        known_codes = getattr(model.estimator, "classes_", None)
+        if known_codes is not None and hasattr(model, "predict_proba"):
             probabilities = graph.cast(outputs[1], DOUBLE)
-            if len(known) < len(classes):
-                places = np.eye(len(classes))[np.asarray(known)]
-                probabilities = graph.op("MatMul", probabilities, graph.constant(places))
+            if len(known_codes) < len(classes):
+                unit_rows = np.eye(len(classes))[np.asarray(known_codes)]
+                probabilities = graph.op("MatMul", probabilities, graph.constant(unit_rows))
             graph.output(probabilities, "probabilities", DOUBLE, len(classes))
         return graph
 
@@ -88,21 +88,23 @@ class ExportedEstimator(Exported):
             machine = _machine_of(steps[-1], self.model.classes_)
             steps = [*steps[:-1], plain_machine(machine)]
         first = plain_preparation(preparation, self.model.n_features_in_, self.images)
-        named = [(f"{number}-{type(step).__name__}", step) for number, step in enumerate(steps)]
-        model: Any = Pipeline([*first, *named]) if first or len(named) > 1 else steps[0]
+        named_steps = [
+            (f"{number}-{type(step).__name__}", step) for number, step in enumerate(steps)
+        ]
+        model: Any = Pipeline([*first, *named_steps]) if first or len(named_steps) > 1 else steps[0]
         classes = self.model.classes_
         if classes is None or isinstance(steps[-1], Pipeline):
             return model, []
-        labelled = copy.deepcopy(model)
-        final = last_step(labelled)
+        labelled_model = copy.deepcopy(model)
+        final = last_step(labelled_model)
         try:  # most take the label from there
             final.classes_ = classes[final.classes_]
-            if np.array_equal(labelled.predict(X), classes[model.predict(X)]):
-                return labelled, []
+            if np.array_equal(labelled_model.predict(X), classes[model.predict(X)]):
+                return labelled_model, []
         except (AttributeError, IndexError, TypeError, ValueError):
             pass
-        listed = ", ".join(f"{code} {label}" for code, label in enumerate(classes[:20]))
-        return model, [f"it predicts numbers of classes in place of labels: {listed}"]
+        class_list = ", ".join(f"{code} {label}" for code, label in enumerate(classes[:20]))
+        return model, [f"it predicts numbers of classes in place of labels: {class_list}"]
 
     def write_arrays(self, path: Path, about: dict[str, Any]) -> None:
         raise InputError(

@@ -22,7 +22,7 @@ MOST_BYTES = 2**31 - 2**20  # of a file of protocol buffers
 OUTPUTS = ("label", "probabilities", "decision", "votes", "prediction")
 
 
-class Graph:
+class OnnxGraph:
     """Nodes, constants, inputs and outputs; ``model`` puts them together."""
 
     def __init__(self) -> None:
@@ -47,10 +47,10 @@ class Graph:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Name of the one output of an operator."""
         name = self._name()
-        self.nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
+        self.nodes.append(helper.make_node(op_type, inputs, [name], domain=domain, **attributes))
         return name
 
     def cast(self, name: str, dtype: int) -> str:
@@ -85,8 +85,8 @@ class Graph:
         model = inliner.inline_local_functions(model)
         prefix = f"{self._name()}."
         graph = compose.add_prefix(model, prefix).graph
-        for source, own in zip(sources, graph.input, strict=True):
-            self.nodes.append(helper.make_node("Identity", [source], [own.name]))
+        for source, graph_input in zip(sources, graph.input, strict=True):
+            self.nodes.append(helper.make_node("Identity", [source], [graph_input.name]))
         self.nodes += graph.node
         self.constants += graph.initializer
         for opset in model.opset_import:
@@ -139,7 +139,7 @@ def labels_of(classes: np.ndarray) -> np.ndarray:
     return np.array([str(label) for label in classes], dtype=str)
 
 
-def prepared(graph: Graph, scaling: Fitted | None, n_features: int, images: bool) -> str:
+def prepared(graph: OnnxGraph, scaling: Fitted | None, n_features: int, images: bool) -> str:
     """Add the inputs and what scales them: what ``scaling.transform`` gives, of its dtype.
 
     A table with categories or missing cells has an input of shape (n_rows, 1) for each column,
@@ -154,22 +154,22 @@ def prepared(graph: Graph, scaling: Fitted | None, n_features: int, images: bool
     # As numpy has it: constants, of images, in single precision, arrays in double precision.
     parts = scaling.center, scaling.scale
     single = images and all(isinstance(part, float) for part in parts)
-    for kind, part in zip(("Sub", "Div"), parts, strict=True):
+    for op_type, part in zip(("Sub", "Div"), parts, strict=True):
         values = np.atleast_1d(part).astype(np.float32 if single else np.float64)
         rows = rows if single else graph.cast(rows, DOUBLE)
-        rows = graph.op(kind, rows, graph.constant(values))
+        rows = graph.op(op_type, rows, graph.constant(values))
         rows = graph.cast(rows, FLOAT) if images and not single else rows
     return rows
 
 
-def _table(graph: Graph, preparation: Any) -> str:
+def _table(graph: OnnxGraph, preparation: Any) -> str:
     """Add what a ``TablePreprocessor`` does: float32 of shape (n_rows, n_columns_out)."""
     kinds, fitted = preparation.kinds, preparation.columns_.named_transformers_
-    known = {info.name for info in graph.inputs}  # of an earlier member
+    input_names = {info.name for info in graph.inputs}  # of an earlier member
     parts = []
 
     def column(name: str, dtype: int) -> str:
-        return input_name(name) if input_name(name) in known else graph.input(name, dtype, 1)
+        return input_name(name) if input_name(name) in input_names else graph.input(name, dtype, 1)
 
     if kinds.numbers:
         columns = [column(name, DOUBLE) for name in kinds.numbers]
@@ -201,12 +201,12 @@ def _table(graph: Graph, preparation: Any) -> str:
     if columns in ([], names):
         return rows
     # A column of the layout that the training rows lacked is 0 in every row.
-    nothing = graph.op(
+    zeros = graph.op(
         "Mul",
         graph.op("Slice", rows, *map(graph.constant, ([0], [1], [1]))),
         graph.constant([0], np.float32),
     )
-    rows = graph.op("Concat", rows, nothing, axis=1)
+    rows = graph.op("Concat", rows, zeros, axis=1)
     order = [names.index(name) if name in names else len(names) for name in columns]
     return graph.op("Gather", rows, graph.constant(order, np.int64), axis=1)
 
@@ -222,14 +222,14 @@ def feed(X: Any, names: Sequence[str], images: bool) -> dict[str, np.ndarray]:
         return {"X": np.asarray(X, np.float32 if images else np.float64)}
     inputs = {}
     for name in X.columns:
-        if (of_column := input_name(str(name))) not in names:
+        if (column_input := input_name(str(name))) not in names:
             continue
         cells = X[name]
         if cells.dtype.kind in "biuf":
-            inputs[of_column] = cells.to_numpy(np.float64)[:, None]
+            inputs[column_input] = cells.to_numpy(np.float64)[:, None]
         else:
             texts = [
                 "" if gap else str(cell) for cell, gap in zip(cells, cells.isna(), strict=True)
             ]
-            inputs[of_column] = np.array(texts, dtype=object)[:, None]
+            inputs[column_input] = np.array(texts, dtype=object)[:, None]
     return inputs

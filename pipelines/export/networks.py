@@ -13,7 +13,7 @@ import numpy as np
 from pipelines.bagging.reductions import reduce_members
 from pipelines.errors import InputError, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, FLOAT, INT64, OPSET, Graph, prepared
+from pipelines.export.graph import DOUBLE, FLOAT, INT64, OPSET, OnnxGraph, prepared
 from pipelines.export.parts import Exported
 from pipelines.nn.member import Ensemble, Member
 
@@ -37,18 +37,20 @@ class ExportedEnsemble(Exported):
         outputs = self.model.member_proba(X)
         if self.model.members[0].inputs.is_regression:
             return Answers(None, {"prediction": outputs[:, :, 0].mean(axis=0)})
-        said = reduce_members(outputs)
+        reduction = reduce_members(outputs)
         return Answers.of_codes(
-            self.model.classes_, said.vote, probabilities=said.mean, votes=said.votes
+            self.model.classes_, reduction.vote, probabilities=reduction.mean, votes=reduction.votes
         )
 
-    def graph(self) -> Graph:
-        graph, members = Graph(), self.model.members
+    def graph(self) -> OnnxGraph:
+        graph, members = OnnxGraph(), self.model.members
         rows = [
-            graph.cast(prepared(graph, one.scaling, one.inputs.n_features, self.images), FLOAT)
-            for one in members
+            graph.cast(
+                prepared(graph, member.scaling, member.inputs.n_features, self.images), FLOAT
+            )
+            for member in members
         ]
-        (outputs,) = graph.inline(_of_torch(members), *rows)
+        (outputs,) = graph.inline(_networks_to_onnx(members), *rows)
         add_vote(graph, outputs, self.model)
         return graph
 
@@ -70,13 +72,13 @@ class ExportedEnsemble(Exported):
         return ExportedEnsemble(Ensemble.load(path), self.record, self.images)
 
 
-def add_vote(graph: Graph, outputs: str, ensemble: Ensemble) -> None:
+def add_vote(graph: OnnxGraph, outputs: str, ensemble: Ensemble) -> None:
     """Add the vote of ``reduce_members`` on outputs of shape (n_members, n_rows, n_outputs)."""
     members, n_classes = ensemble.members, len(ensemble.classes_)
     outputs, axes = graph.cast(outputs, DOUBLE), graph.constant([0], np.int64)
     if members[0].inputs.is_regression:
         scales, centres = (
-            graph.constant([[[float(getattr(one.target, part))]] for one in members])
+            graph.constant([[[float(getattr(member.target, part))]] for member in members])
             for part in ("scale", "center")
         )
         outputs = graph.op("Add", graph.op("Mul", outputs, scales), centres)
@@ -94,7 +96,7 @@ def add_vote(graph: Graph, outputs: str, ensemble: Ensemble) -> None:
     graph.output(graph.cast(votes, INT64), "votes", INT64, n_classes)
 
 
-def _of_torch(members: Sequence[Member]) -> Any:
+def _networks_to_onnx(members: Sequence[Member]) -> Any:
     """The networks of all members as one ONNX model: scaled rows of each, to their outputs.
 
     The outputs, of shape (n_members, n_rows, n_outputs), are softmax certainties, or scaled
@@ -119,21 +121,21 @@ def _of_torch(members: Sequence[Member]) -> Any:
             self.networks = nn.ModuleList()
             for member in members:
                 network = make_network(member.spec, member.inputs)
-                weights = {name: torch.tensor(one) for name, one in member.weights.items()}
+                weights = {name: torch.tensor(array) for name, array in member.weights.items()}
                 network.load_state_dict(weights, strict=False)  # but for counters of batches
                 self.networks.append(network.double() if _is_double(member) else network)
 
         def forward(self, *rows: torch.Tensor) -> torch.Tensor:
             outputs = []
-            for member, network, own in zip(members, self.networks, rows, strict=True):
-                own = own.double() if _is_double(member) else own
-                answer = network(as_network_takes(own, member.inputs))
+            for member, network, inputs in zip(members, self.networks, rows, strict=True):
+                inputs = inputs.double() if _is_double(member) else inputs
+                answer = network(as_network_takes(inputs, member.inputs))
                 if member.target is None:
                     answer = torch.log_softmax(answer.float(), 1).exp()
                 outputs.append(answer.double().reshape(-1, member.inputs.n_outputs))
             return torch.stack(outputs)
 
-    some = tuple(torch.zeros(2, member.inputs.n_features) for member in members)
+    example_rows = tuple(torch.zeros(2, member.inputs.n_features) for member in members)
     batch = torch.export.Dim("n_rows")
     level = logging.getLogger("torch.onnx").level
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -142,11 +144,11 @@ def _of_torch(members: Sequence[Member]) -> Any:
             warnings.simplefilter("ignore")  # of its own inside
             program = torch.onnx.export(
                 Networks().eval(),
-                some,
+                example_rows,
                 dynamo=True,
                 verbose=False,
                 opset_version=OPSET,
-                dynamic_shapes=(tuple({0: batch} for _ in some),),
+                dynamic_shapes=(tuple({0: batch} for _ in example_rows),),
             )
     finally:
         logging.getLogger("torch.onnx").setLevel(level)

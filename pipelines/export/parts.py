@@ -13,7 +13,7 @@ from pipelines.data.preparation import Fitted
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import Graph
+from pipelines.export.graph import OnnxGraph
 from pipelines.run_folder.record import Record
 
 
@@ -37,7 +37,7 @@ class Exported(ABC):
         """What the model itself says of rows as the run read them."""
 
     @abstractmethod
-    def graph(self) -> Graph:
+    def graph(self) -> OnnxGraph:
         """The model as a graph of ONNX, scaling and preparation included."""
 
     @abstractmethod

@@ -22,11 +22,11 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] in OURS:
-            raise _needs_this(f"{module}.{name}", "sklearn")
+            raise _needs_package_error(f"{module}.{name}", "sklearn")
         return super().find_class(module, name)
 
 
-def _needs_this(name: str, format: str) -> InputError:
+def _needs_package_error(name: str, format: str) -> InputError:
     return InputError(
         f"{opt('to', format)} must be a model of scikit-learn's own classes, got one with {name}; "
         f"use {opt('to', 'onnx')}, or the model of RUN with this package"
@@ -58,7 +58,7 @@ def load_plain(path: Path, format: str) -> Any:
     untrusted = io.get_untrusted_types(data=content)
     for name in untrusted:
         if name.partition(".")[0] in OURS:
-            raise _needs_this(name, format)
+            raise _needs_package_error(name, format)
     try:
         return io.loads(content, trusted=untrusted)
     except DAMAGE_OF_SKOPS as error:
@@ -74,10 +74,10 @@ def answers_of_plain(model: Any, exported: Exported, X: Any) -> Answers:
     classes = exported.model.classes_ if hasattr(exported.model, "classes_") else None
     if classes is None:
         return Answers(None, {"prediction": predicted.astype(np.float64)})
-    known = np.asarray(getattr(model, "classes_", np.arange(len(classes))))
-    codes = known
+    known_classes = np.asarray(getattr(model, "classes_", np.arange(len(classes))))
+    codes = known_classes
     if not predicts_codes(model, classes):
-        codes = np.searchsorted(classes, known)
+        codes = np.searchsorted(classes, known_classes)
         predicted = np.searchsorted(classes, predicted)
     values = {}
     if hasattr(model, "predict_proba"):
@@ -88,5 +88,8 @@ def answers_of_plain(model: Any, exported: Exported, X: Any) -> Answers:
 
 def predicts_codes(model: Any, classes: np.ndarray) -> bool:
     """Whether a fitted classifier predicts numbers of classes, from 0, in place of labels."""
-    known = np.asarray(getattr(model, "classes_", np.arange(len(classes))))
-    return not np.isin(known, classes).all() or known.dtype.kind != np.asarray(classes).dtype.kind
+    known_classes = np.asarray(getattr(model, "classes_", np.arange(len(classes))))
+    return (
+        not np.isin(known_classes, classes).all()
+        or known_classes.dtype.kind != np.asarray(classes).dtype.kind
+    )

@@ -29,12 +29,12 @@ def rows_of_test(
     InputError
         The data cannot be read.
     """
-    kind = job.kind_of_options
-    names = {field.name for field in fields(kind)}
+    options_type = job.options_class
+    names = {field.name for field in fields(options_type)}
     recorded = metadata.get("options", {})
-    known = {name: value for name, value in recorded.items() if name in names}
+    option_values = {name: value for name, value in recorded.items() if name in names}
     try:
-        options = TypeAdapter(kind).validate_json(json.dumps(known))
+        options = TypeAdapter(options_type).validate_json(json.dumps(option_values))
     except ValidationError as error:
         raise InputError(
             f"RUN must have options that are whole, got {error.errors()[0]['msg']}; run it anew"
@@ -68,7 +68,7 @@ def rows_of_test(
     return X, words
 
 
-def gone(error: Exception) -> InputError:
+def unreadable_data_error(error: Exception) -> InputError:
     """The refusal of a model that cannot be checked."""
     text = error.flagged() if isinstance(error, InputError) else str(error)
     return InputError(

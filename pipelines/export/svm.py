@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.data.scaling import FittedScaling
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, Graph, prepared
+from pipelines.export.graph import DOUBLE, OnnxGraph, prepared
 from pipelines.export.parts import Exported, as_class_columns, plain_preparation
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
@@ -41,8 +41,8 @@ class ExportedMachine(Exported):
         rows = machine.support_vectors * machine.scaling.scale + machine.scaling.center
         return np.round(rows).astype(np.uint8) if self.images else np.asarray(rows, np.float64)
 
-    def graph(self) -> Graph:
-        graph, machine = Graph(), self.model
+    def graph(self) -> OnnxGraph:
+        graph, machine = OnnxGraph(), self.model
         rows = prepared(graph, machine.scaling, machine.support_vectors.shape[1], self.images)
         add_machine(graph, rows, machine)
         return graph
@@ -70,7 +70,7 @@ class ExportedMachine(Exported):
         return ExportedMachine(type(self.model).load(path), self.record, self.images)
 
 
-def add_machine(graph: Graph, rows: str, machine: Machine) -> None:
+def add_machine(graph: OnnxGraph, rows: str, machine: Machine) -> None:
     """Add a machine's kernel, votes and calibration, and its outputs, all in double precision.
 
     ONNX has an operator for SVMs, which is in single precision and flips labels near a border.
@@ -82,12 +82,14 @@ def add_machine(graph: Graph, rows: str, machine: Machine) -> None:
     rows, vectors = graph.cast(rows, DOUBLE), graph.constant(machine.support_vectors)
     vectors = graph.cast(vectors, DOUBLE)
     if kernel.of_distances:
-        rows, vectors = (graph.op("Sub", one, graph.constant(centre)) for one in (rows, vectors))
+        rows, vectors = (
+            graph.op("Sub", tensor, graph.constant(centre)) for tensor in (rows, vectors)
+        )
     values = graph.op("MatMul", rows, graph.op("Transpose", vectors, perm=[1, 0]))
     if kernel.of_distances:
         norms = ((support - centre) ** 2).sum(axis=1)
-        of_rows = graph.sum(graph.op("Mul", rows, rows), 1, keep=True)
-        sums = graph.op("Add", of_rows, graph.constant(norms))
+        row_norms = graph.sum(graph.op("Mul", rows, rows), 1, keep=True)
+        sums = graph.op("Add", row_norms, graph.constant(norms))
         twice = graph.op("Mul", values, graph.constant(2.0))
         distances = graph.op("Max", graph.op("Sub", sums, twice), graph.constant(0.0))
         values = graph.op("Exp", graph.op("Mul", distances, graph.constant(-kernel.gamma)))
@@ -111,13 +113,13 @@ def add_machine(graph: Graph, rows: str, machine: Machine) -> None:
     decision, codes = values, values
     if not is_ovr:
         first, second = pair_matrices(n_classes)
-        codes, below = (
-            graph.cast(graph.op(kind, values, graph.constant(0.0)), DOUBLE)
-            for kind in ("Greater", "Less")
+        codes, is_below = (
+            graph.cast(graph.op(op_type, values, graph.constant(0.0)), DOUBLE)
+            for op_type in ("Greater", "Less")
         )
         # Who wins a pair: of labels with a value above 0, of decision values with one not below.
         codes = _votes(graph, codes, first, second)
-        votes = _votes(graph, below, second, first)
+        votes = _votes(graph, is_below, second, first)
         sums = graph.op("MatMul", values, graph.constant(first - second))
         bound = graph.op("Add", graph.op("Abs", sums), graph.constant(1.0))
         bound = graph.op("Mul", bound, graph.constant(3.0))
@@ -131,16 +133,18 @@ def add_machine(graph: Graph, rows: str, machine: Machine) -> None:
         graph.output(decision, "decision", DOUBLE, n_classes)
         return
     slopes, offsets = machine.calibration.slopes, machine.calibration.offsets
-    each = graph.op("Mul", decision, graph.constant(-slopes))
-    each = graph.op("Sigmoid", graph.op("Sub", each, graph.constant(offsets)))
+    class_scores = graph.op("Mul", decision, graph.constant(-slopes))
+    class_scores = graph.op("Sigmoid", graph.op("Sub", class_scores, graph.constant(offsets)))
     if n_classes == 2:
-        other = graph.op("Sub", graph.constant(1.0), each)
-        probabilities = graph.op("Concat", other, each, axis=1)
+        complement = graph.op("Sub", graph.constant(1.0), class_scores)
+        probabilities = graph.op("Concat", complement, class_scores, axis=1)
     else:
-        total = graph.sum(each, 1, keep=True)
-        is_some = graph.op("Greater", total, graph.constant(0.0))
-        share = graph.op("Div", each, graph.op("Where", is_some, total, graph.constant(1.0)))
-        probabilities = graph.op("Where", is_some, share, graph.constant(1.0 / n_classes))
+        total = graph.sum(class_scores, 1, keep=True)
+        is_positive = graph.op("Greater", total, graph.constant(0.0))
+        fractions = graph.op(
+            "Div", class_scores, graph.op("Where", is_positive, total, graph.constant(1.0))
+        )
+        probabilities = graph.op("Where", is_positive, fractions, graph.constant(1.0 / n_classes))
     graph.output(probabilities, "probabilities", DOUBLE, n_classes)
 
 
@@ -151,7 +155,7 @@ def pair_matrices(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def _votes(graph: Graph, wins: str, winner: np.ndarray, loser: np.ndarray) -> str:
+def _votes(graph: OnnxGraph, wins: str, winner: np.ndarray, loser: np.ndarray) -> str:
     """Votes for each class: a pair's ``winner`` has one where ``wins`` is 1, else its ``loser``."""
     votes = graph.op("MatMul", wins, graph.constant(winner - loser))
     return graph.op("Add", votes, graph.constant(loser.sum(axis=0)))

@@ -17,8 +17,8 @@ import numpy as np
 from cluster_setup.installation import install_line
 from pipelines.data.placement import scatter
 from pipelines.errors import InputError, opt
-from pipelines.graph.graph import Graph, Rows
-from pipelines.graph.iteration import IterationResult, RandomSurfer, Stop, rounding_error
+from pipelines.graph.graph import CompressedRows, Graph
+from pipelines.graph.iteration import IterationResult, RandomSurfer, StoppingRule, rounding_error
 from pipelines.graph.partitions import Partitioning
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
         )
 
 
-def rank_graph(graph: Graph, surfer: RandomSurfer, stop: Stop) -> IterationResult:
+def rank_graph(graph: Graph, surfer: RandomSurfer, stop: StoppingRule) -> IterationResult:
     """Return ranks of a graph in memory, on one GPU."""
     import cugraph
 
@@ -66,21 +66,21 @@ def rank_graph(graph: Graph, surfer: RandomSurfer, stop: Stop) -> IterationResul
 
 
 def rank_partitions(
-    client: Client, partitioning: Partitioning, surfer: RandomSurfer, stop: Stop
+    client: Client, partitioning: Partitioning, surfer: RandomSurfer, stop: StoppingRule
 ) -> IterationResult:
     """Return ranks of a partitioned graph, by all GPUs of a cluster.
 
     cuGraph's own client makes frames on a GPU, so it is one of the workers.
     """
-    known = scatter(client, surfer)  # a vector may be long
+    surfer_data = scatter(client, surfer)  # a vector may be long
     result: IterationResult = client.submit(
-        _rank_partitions, partitioning, known, stop, pure=False
+        _rank_partitions, partitioning, surfer_data, stop, pure=False
     ).result()
     return result
 
 
 def _rank_partitions(
-    partitioning: Partitioning, surfer: RandomSurfer, stop: Stop
+    partitioning: Partitioning, surfer: RandomSurfer, stop: StoppingRule
 ) -> IterationResult:
     import cugraph
     import cugraph.dask as mg
@@ -92,13 +92,13 @@ def _rank_partitions(
     began = time.perf_counter()
     with worker_client() as client, client.as_current():
         # By itself cuGraph begins at the scheduler, which may be in the process that has no GPU.
-        ours = Comms(comms_p2p=True, client=client, nccl_root_location="worker")
-        ours.init()
-        comms.initialize(ours)
+        raft_comms = Comms(comms_p2p=True, client=client, nccl_root_location="worker")
+        raft_comms.init()
+        comms.initialize(raft_comms)
         try:
             comms.subcomm_init(None, None, 1)
-            everyone = range(partitioning.n_partitions)
-            frames = client.map(partial(read_edges, partitioning), everyone, pure=False)
+            numbers = range(partitioning.n_partitions)
+            frames = client.map(partial(read_edges, partitioning), numbers, pure=False)
             edges = cugraph.MultiGraph(directed=True)
             edges.from_dask_cudf_edgelist(dask_cudf.from_delayed(frames), **NAMES)
             setup_seconds = time.perf_counter() - began
@@ -122,7 +122,7 @@ NAMES: dict[str, Any] = {
 }
 
 
-def _frame(rows: Rows, first_node: int) -> Any:
+def _frame(rows: CompressedRows, first_node: int) -> Any:
     """Give edges as a frame on this GPU; a node that no edge points at has one of no weight there,
     to itself, as cuGraph knows a node by its edges alone.
     """
@@ -143,7 +143,7 @@ def _rank(
     rank: Callable[..., Any],
     edges: Any,
     surfer: RandomSurfer,
-    stop: Stop,
+    stop: StoppingRule,
     error: float,
     setup_seconds: float,
     nbytes: int,
@@ -155,19 +155,21 @@ def _rank(
     nodes = np.arange(surfer.n_nodes, dtype=np.int32)
     start = surfer.start()
     ranks, converged = np.zeros(start.shape), stop.tol is not None
-    until = {"max_iter": stop.most(surfer.alpha), "tol": stop.tol or 1e-300}
-    settings = {"alpha": surfer.alpha, **until, "fail_on_nonconvergence": False}
+    limits = {"max_iter": stop.most(surfer.alpha), "tol": stop.tol or 1e-300}
+    settings = {"alpha": surfer.alpha, **limits, "fail_on_nonconvergence": False}
     for vector in range(surfer.n_vectors):
         personalization = None
         if surfer.personalisation is not None:
-            some = np.flatnonzero(surfer.personalisation[:, vector]).astype(np.int32)
-            values = surfer.personalisation[some, vector]
-            personalization = cudf.DataFrame({"vertex": some, "values": values})
+            jump_nodes = np.flatnonzero(surfer.personalisation[:, vector]).astype(np.int32)
+            values = surfer.personalisation[jump_nodes, vector]
+            personalization = cudf.DataFrame({"vertex": jump_nodes, "values": values})
         begin = cudf.DataFrame({"vertex": nodes, "values": start[:, vector].copy()})
-        answer, done = rank(edges, personalization=personalization, nstart=begin, **settings)
-        found = (answer.compute() if hasattr(answer, "compute") else answer).to_pandas()
-        ranks[found["vertex"].to_numpy(), vector] = found["pagerank"].to_numpy()
-        converged &= bool(done)
+        answer, has_converged = rank(
+            edges, personalization=personalization, nstart=begin, **settings
+        )
+        frame = (answer.compute() if hasattr(answer, "compute") else answer).to_pandas()
+        ranks[frame["vertex"].to_numpy(), vector] = frame["pagerank"].to_numpy()
+        converged &= bool(has_converged)
     change = stop.tol if converged and stop.tol is not None else float("nan")
     seconds = [time.perf_counter() - began]
     return IterationResult(ranks, [change], converged, error, seconds, setup_seconds, nbytes)

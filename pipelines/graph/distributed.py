@@ -36,7 +36,7 @@ from pipelines.graph.iteration import (
     Callback,
     IterationResult,
     RandomSurfer,
-    Stop,
+    StoppingRule,
     ignore,
     surfer_on,
 )
@@ -55,7 +55,7 @@ Value = TypeVar("Value")
 
 # Equal ranges of nodes, whose edges are counted and between which partitions are cut.
 RANGES = 4096
-RANGES_FOR_EACH = 64
+RANGES_PER_WORKER = 64
 # Of a partition at most, which a task may have in memory: 12 to 44 bytes each.
 PARTITION_EDGES = 1 << 22
 # Parts of a text that a thread's memory would hold: names and numbers take ten times a part.
@@ -81,7 +81,7 @@ def distributed_pagerank(
     personalise: Any = None,
     dangling: str = "uniform",
     start: Any = None,
-    stop: Stop | None = None,
+    stop: StoppingRule | None = None,
     checkpoint_every: int = 10,
     part_bytes: int | None = None,
     device: str = "cpu",
@@ -113,7 +113,7 @@ def distributed_pagerank(
     if device == "gpu":
         cugraph.check(dangling, personalise is not None, cugraph.NEEDS_ON_SEVERAL)
     RandomSurfer(1, alpha, None, dangling)  # before edges are read
-    stop, folder = stop or Stop(), Path(folder)
+    stop, folder = stop or StoppingRule(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     refuse_unshared(client, folder, "the folder of partitions")
     rules = (self_loops, repeated, undirected)
@@ -123,11 +123,11 @@ def distributed_pagerank(
         iterated = cugraph.rank_partitions(client, graph, surfer, stop)
         partitions.write_start(graph, surfer, iterated.values)
         (folder / STATE).unlink(missing_ok=True)
-        begun = 0
+        iteration = 0
     else:
         iterated = _iterate(client, graph, surfer, stop, checkpoint_every, callback)
-        begun = len(iterated.changes)
-    (residual,) = _iterations(client, graph, surfer, begun, Stop(None, 1), save=False)
+        iteration = len(iterated.changes)
+    (residual,) = _iterations(client, graph, surfer, iteration, StoppingRule(None, 1), save=False)
     return Ranks(
         **vars(iterated),
         nodes=nodes,
@@ -152,15 +152,15 @@ def _write_partitions(
     Returns the nodes and what was noticed in the edges, too.
     """
     self_loops, repeated, undirected = rules
-    wanted: list[Any] = [json.loads(json.dumps(asdict(edges))), *rules]
+    identity: list[Any] = [json.loads(json.dumps(asdict(edges))), *rules]
     if isinstance(edges, EdgeFile):
         for name in sorted({part.path for part in edges.parts()}):
             status = os.stat(name)
-            wanted.append([name, status.st_size, status.st_mtime_ns])
-    if (earlier := _read(folder / GRAPH)) is not None and earlier["wanted"] == wanted:
-        bounds = tuple(earlier["bounds"])
-        graph = Partitioning(str(folder), bounds, earlier["weighted"], earlier["n_edges"])
-        notes = tuple(earlier["notes"])
+            identity.append([name, status.st_size, status.st_mtime_ns])
+    if (stored_graph := _read(folder / GRAPH)) is not None and stored_graph["wanted"] == identity:
+        bounds = tuple(stored_graph["bounds"])
+        graph = Partitioning(str(folder), bounds, stored_graph["weighted"], stored_graph["n_edges"])
+        notes = tuple(stored_graph["notes"])
         if isinstance(edges, RandomGraph):
             return graph, edges.nodes, notes
         return graph, partitions.read_nodes(folder / NODES), notes
@@ -170,7 +170,7 @@ def _write_partitions(
     # look in the background, which names no workers, before it is given.
     workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
     if part_bytes is None:
-        limits = [one["memory_limit"] // one["nthreads"] for one in workers]
+        limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers]
         part_bytes = min([PART_BYTES, *(limit // PARTS_IN_MEMORY for limit in limits if limit)])
     parts: list[Any] = list(edges.parts(part_bytes))
     if not parts:
@@ -178,31 +178,31 @@ def _write_partitions(
     if isinstance(edges, RandomGraph):
         nodes, all_notes = edges.nodes, list[str]()
     else:
-        names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
+        names = _with_retries(client, partial(_names, client, edges, parts))
         if names is None:
             edges = replace(edges, text=True)
-            names = _in_spite_of_deaths(client, partial(_names, client, edges, parts))
+            names = _with_retries(client, partial(_names, client, edges, parts))
         array, n_comments = names
         nodes, spelling_notes = sorted_nodes([array], numbers=edges.layout is not None)
-        all_notes = [*edges.said(undirected), *comment_notes(n_comments), *spelling_notes]
+        all_notes = [*edges.edge_notes(undirected), *comment_notes(n_comments), *spelling_notes]
         if not len(nodes):
             raise no_edges_error()
         check_node_count(len(nodes))
         with replacing(folder / NODES) as path:
             pd.DataFrame({"node": nodes}).to_parquet(path)
-    n_ranges = min(len(nodes), max(RANGES, RANGES_FOR_EACH * len(workers)))
+    n_ranges = min(len(nodes), max(RANGES, RANGES_PER_WORKER * len(workers)))
 
     def write_pieces() -> list[Any]:
-        known: Any = nodes
+        node_names: Any = nodes
         if isinstance(edges, EdgeFile):
-            known = client.submit(partitions.read_nodes, folder / NODES, pure=False)
+            node_names = client.submit(partitions.read_nodes, folder / NODES, pure=False)
         write = partial(partitions.write_piece, edges, str(folder), n_ranges)
-        each = ([value] * len(parts) for value in (known, undirected))
-        return _gather(client, client.map(write, *each, range(len(parts)), parts, pure=False))
+        arguments = ([value] * len(parts) for value in (node_names, undirected))
+        return _gather(client, client.map(write, *arguments, range(len(parts)), parts, pure=False))
 
-    pieces = _in_spite_of_deaths(client, write_pieces)
-    n_in, usual = sum(n for n, _ in pieces), all(is_usual for _, is_usual in pieces)
-    if repeated == "once" and not usual:
+    pieces = _with_retries(client, write_pieces)
+    n_in, has_usual_weights = sum(n for n, _ in pieces), all(is_usual for _, is_usual in pieces)
+    if repeated == "once" and not has_usual_weights:
         raise InputError(
             f"{opt('weight')} must lie between 1e-30 and 1e24 with {opt('distributed')} and "
             f"{opt('repeated', 'once')}, some do not; multiply all weights by one number"
@@ -214,18 +214,22 @@ def _write_partitions(
     graph = Partitioning(str(folder), bounds, weighted)
 
     def write_rows() -> list[Any]:
-        write = partial(partitions.write_rows, graph, self_loops, repeated, len(parts), usual)
-        written = client.map(write, range(graph.n_partitions), pure=False)
-        outside = client.submit(partitions.write_reciprocals, graph, written, pure=False)
-        return _gather(client, [*written, outside])[:-1]
+        write = partial(
+            partitions.write_rows, graph, self_loops, repeated, len(parts), has_usual_weights
+        )
+        row_futures = client.map(write, range(graph.n_partitions), pure=False)
+        reciprocal_future = client.submit(
+            partitions.write_reciprocals, graph, row_futures, pure=False
+        )
+        return _gather(client, [*row_futures, reciprocal_future])[:-1]
 
-    n_edges = sum(_in_spite_of_deaths(client, write_rows))
+    n_edges = sum(_with_retries(client, write_rows))
     if not n_edges:
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
     (folder / STATE).unlink(missing_ok=True)
-    described = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
-    _write(folder / GRAPH, {"wanted": wanted, **described})
+    description = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
+    _write(folder / GRAPH, {"wanted": identity, **description})
     return replace(graph, n_edges=n_edges), nodes, tuple(all_notes)
 
 
@@ -242,73 +246,79 @@ def _iterate(
     client: Client,
     graph: Partitioning,
     surfer: RandomSurfer,
-    stop: Stop,
+    stop: StoppingRule,
     checkpoint_every: int,
     callback: Callback,
 ) -> IterationResult:
     """Iterate from the last checkpoint of an equal earlier call, or from the beginning."""
     arrays = [surfer.jump] if surfer.initial is None else [surfer.jump, surfer.initial]
     digests = [hashlib.sha256(np.ascontiguousarray(array).data).hexdigest() for array in arrays]
-    described = [surfer.n_nodes, surfer.alpha, surfer.dangling, *digests]
+    description = [surfer.n_nodes, surfer.alpha, surfer.dangling, *digests]
     path = Path(graph.folder) / STATE
     state: dict[str, Any] | None = _read(path)
-    if state is None or state["surfer"] != described:
-        state = {"surfer": described, "iteration": 0, "changes": [], "seconds": []}
+    if state is None or state["surfer"] != description:
+        state = {"surfer": description, "iteration": 0, "changes": [], "seconds": []}
         partitions.write_start(graph, surfer, surfer.start())
         _write(path, state)
     changes, seconds = state["changes"], state["seconds"]
-    everyone, most = range(graph.n_partitions), stop.most(surfer.alpha)
-    while not stop.reached(changes) and len(changes) < most:
-        begun, began = len(changes), time.perf_counter()
-        until = replace(stop, iterations=min(checkpoint_every, most - begun))
-        new = _iterations(client, graph, surfer, begun, until, save=True)
-        spent = (time.perf_counter() - began) / len(new)
-        changes += new
-        seconds += [spent] * len(new)
+    numbers, max_iterations = range(graph.n_partitions), stop.most(surfer.alpha)
+    while not stop.reached(changes) and len(changes) < max_iterations:
+        iteration, began = len(changes), time.perf_counter()
+        next_stop = replace(stop, iterations=min(checkpoint_every, max_iterations - iteration))
+        new_changes = _iterations(client, graph, surfer, iteration, next_stop, save=True)
+        seconds_each = (time.perf_counter() - began) / len(new_changes)
+        changes += new_changes
+        seconds += [seconds_each] * len(new_changes)
         _write(path, {**state, "iteration": len(changes)})
-        for number, change in enumerate(new, begun + 1):
+        for number, change in enumerate(new_changes, iteration + 1):
             callback(number, change)
-        for p in everyone:
-            graph.checkpoint(p, begun).unlink(missing_ok=True)
-    ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in everyone])
+        for p in numbers:
+            graph.checkpoint(p, iteration).unlink(missing_ok=True)
+    ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in numbers])
     converged, rounding = stop.reached(changes), graph.rounding_error(stop.precision(surfer.alpha))
     return IterationResult(ranks, changes, converged, rounding, seconds, nbytes=graph.nbytes())
 
 
 def _iterations(
-    client: Client, graph: Partitioning, surfer: RandomSurfer, begun: int, stop: Stop, *, save: bool
+    client: Client,
+    graph: Partitioning,
+    surfer: RandomSurfer,
+    iteration: int,
+    stop: StoppingRule,
+    *,
+    save: bool,
 ) -> tuple[float, ...]:
     """Iterate from a checkpoint, to the next if asked to save it; return the changes."""
-    submit, kind = partial(client.submit, pure=False), stop.precision(surfer.alpha)
+    submit, dtype = partial(client.submit, pure=False), stop.precision(surfer.alpha)
     surfer = replace(surfer, initial=None)
     if surfer.personalisation is not None:  # workers read its vectors from the folder
         surfer = replace(surfer, personalisation=np.empty((0, surfer.n_vectors)))
 
-    def exchanged(before: Future | None, states: list[Future]) -> Future:
+    def exchanged(previous: Future | None, states: list[Future]) -> Future:
         parts = [submit(partitions.shared, state) for state in states]
-        return submit(partitions.exchange, before, stop.tol, parts)
+        return submit(partitions.exchange, previous, stop.tol, parts)
 
     def iterate() -> tuple[float, ...]:
-        everyone = range(graph.n_partitions)
-        states = [submit(partitions.begin, graph, p, begun, kind) for p in everyone]
-        together = exchanged(None, states)
+        numbers = range(graph.n_partitions)
+        states = [submit(partitions.begin_partition, graph, p, iteration, dtype) for p in numbers]
+        exchange = exchanged(None, states)
         for _ in range(stop.most(surfer.alpha)):
             states = [
-                submit(partitions.advance, graph, surfer, p, state, together)
+                submit(partitions.advance, graph, surfer, p, state, exchange)
                 for p, state in enumerate(states)
             ]
-            together = exchanged(together, states)
-        changes = submit(attrgetter("changes"), together)
+            exchange = exchanged(exchange, states)
+        changes = submit(attrgetter("changes"), exchange)
         saved = [
-            submit(partitions.save_state, graph, p, begun, state, together)
+            submit(partitions.save_state, graph, p, iteration, state, exchange)
             for p, state in enumerate(states if save else ())
         ]
         return tuple(_gather(client, [changes, *saved])[0])
 
-    return _in_spite_of_deaths(client, iterate)
+    return _with_retries(client, iterate)
 
 
-def _in_spite_of_deaths(client: Client, step: Callable[[], Value]) -> Value:
+def _with_retries(client: Client, step: Callable[[], Value]) -> Value:
     """Return what a step gives; begun anew where workers died too often under one of its tasks."""
     address = client.scheduler.address
     for _ in range(MOST_FAILURES):
@@ -336,8 +346,8 @@ def _gather(client: Client, futures: list[Future]) -> list[Any]:
             except TimeoutError:
                 forecast = forecast_workers(client)
                 if not forecast.coming:  # else jobs wait in a queue, for hours if need be
-                    why = forecast.reason or "no worker is left"
-                    raise RunStopped(f"{why}; ranks so far are kept") from None
+                    reason = forecast.reason or "no worker is left"
+                    raise RunStopped(f"{reason}; ranks so far are kept") from None
 
 
 def iterations_kept(folder: Path) -> int:

@@ -46,7 +46,7 @@ def make_block(
     target: Any,
     weight: Any = None,
     where: str = "",
-    place: Callable[[int], str] = "row {}".format,
+    locate: Callable[[int], str] = "row {}".format,
     empty: bool = True,
 ) -> Block:
     """Return a block from three columns, held against the rules of edges.
@@ -82,10 +82,10 @@ def make_block(
         n_missing, first = int(is_missing[role].sum()), int(is_missing[role].argmax())
         raise InputError(
             f"{opt('edges')} must name two nodes in every row, {n_missing} of {len(source)} "
-            f"rows{where} have no {('source', 'target')[role]}, the first is {place(first + 1)}; "
+            f"rows{where} have no {('source', 'target')[role]}, the first is {locate(first + 1)}; "
             f"fill them in or drop them"
         )
-    weights = None if weight is None else _weights(weight, len(source), where, place)
+    weights = None if weight is None else _weights(weight, len(source), where, locate)
     return Block(names, ends, weights)
 
 
@@ -104,8 +104,8 @@ def chosen_columns(
         )
     for role, name in (("source", source), ("target", target), ("weight", weight)):
         if name is not None and name not in columns:
-            near = get_close_matches(name, map(str, columns), n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            matches = get_close_matches(name, map(str, columns), n=1)
+            hint = f"did you mean {matches[0]!r}? " if matches else ""
             raise InputError(
                 f"{opt(role)} must be the name of a column{where}, got {name!r}; {hint}there are "
                 f"{', '.join(map(repr, columns[:10]))}"
@@ -137,28 +137,28 @@ def number_nodes(
     InputError
         There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` does not have.
     """
-    known = list(blocks)
-    if not known:
+    all_blocks = list(blocks)
+    if not all_blocks:
         raise no_edges_error()
-    notes = comment_notes(sum(block.n_comments for block in known))
+    notes = comment_notes(sum(block.n_comments for block in all_blocks))
     if nodes is None:
-        nodes, more = sorted_nodes([block.names for block in known], numbers)
-        notes += more
+        nodes, name_notes = sorted_nodes([block.names for block in all_blocks], numbers)
+        notes += name_notes
     check_node_count(len(nodes))
-    ends = [positions_of(block.names, nodes)[block.ends] for block in known]
+    ends = [positions_of(block.names, nodes)[block.ends] for block in all_blocks]
     source, target = np.concatenate(ends, axis=1)
-    weights = [block.weight for block in known if block.weight is not None]
+    weights = [block.weight for block in all_blocks if block.weight is not None]
     return (source, target, np.concatenate(weights) if weights else None), nodes, notes
 
 
 def both_ways(edges: Piece) -> Piece:
     """Return every edge and its reverse; of a self-loop there is none."""
     source, target, weight = edges
-    other = source != target
+    is_no_loop = source != target
     return (
-        np.concatenate([source, target[other]]),
-        np.concatenate([target, source[other]]),
-        None if weight is None else np.concatenate([weight, weight[other]]),
+        np.concatenate([source, target[is_no_loop]]),
+        np.concatenate([target, source[is_no_loop]]),
+        None if weight is None else np.concatenate([weight, weight[is_no_loop]]),
     )
 
 
@@ -194,9 +194,9 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def check_number(name: str, value: Any, whole: bool = False) -> None:
     """Raise InputError where a value is no number, or no whole one."""
     if not isinstance(value, Integral if whole else Real):
-        kind = "a whole number" if whole else "a number"
+        description = "a whole number" if whole else "a number"
         raise InputError(
-            f"{opt(name)} must be {kind}, got {value!r} ({type(value).__name__}); convert it"
+            f"{opt(name)} must be {description}, got {value!r} ({type(value).__name__}); convert it"
         )
 
 
@@ -222,7 +222,7 @@ def _arrow(column: Any, where: str) -> pa.Array:
 
 
 def _weights(
-    column: Any, n_edges: int, where: str, place: Callable[[int], str]
+    column: Any, n_edges: int, where: str, locate: Callable[[int], str]
 ) -> NDArray[np.float64]:
     array = _arrow(column, where)
     try:
@@ -240,6 +240,6 @@ def _weights(
     if len(bad):
         raise InputError(
             f"{opt('weight')} must be finite and at least 0, got {weights[bad[0]]} in "
-            f"{place(int(bad[0]) + 1)}{where}; mend it or drop the edge"
+            f"{locate(int(bad[0]) + 1)}{where}; mend it or drop the edge"
         )
     return np.asarray(weights)

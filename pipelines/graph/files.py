@@ -41,7 +41,7 @@ PART_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A piece of a file that is read at once: bytes ``begin`` to ``end``, or a row group."""
 
     path: str
@@ -95,27 +95,27 @@ class EdgeFile:
             "weight": self.weight,
         }
 
-    def said(self, undirected: bool) -> list[str]:
+    def edge_notes(self, undirected: bool) -> list[str]:
         """Return what was noticed, where edges count both ways or not."""
-        told = self.undirected and not undirected
+        is_ignored = self.undirected and not undirected
         flag = ["the file calls its edges undirected: --undirected counts them both ways"]
-        return [*self.notes, *(flag if told else ())]
+        return [*self.notes, *(flag if is_ignored else ())]
 
-    def parts(self, part_bytes: int = PART_BYTES) -> list[Part]:
+    def parts(self, part_bytes: int = PART_BYTES) -> list[FilePart]:
         """Return the file in pieces of about ``part_bytes``."""
         if self.layout is None:
             return [
-                Part(str(path), i, i + 1)
+                FilePart(str(path), i, i + 1)
                 for path in _parquet_files(self.path)
                 for i in range(parquet.ParquetFile(path).num_row_groups)
             ]
         size, begin = os.path.getsize(self.path), self.layout.begin
         if self.layout.at_once:
-            return [Part(self.path, begin, size)]
+            return [FilePart(self.path, begin, size)]
         edges = range(begin, size, part_bytes)
-        return [Part(self.path, at, min(at + part_bytes, size)) for at in edges]
+        return [FilePart(self.path, offset, min(offset + part_bytes, size)) for offset in edges]
 
-    def read(self, part: Part) -> Block:
+    def read(self, part: FilePart) -> Block:
         """Return the edges of a part.
 
         Raises
@@ -143,36 +143,39 @@ class EdgeFile:
         except NamesAreText:
             return replace(self, text=True).edges(nodes)
 
-    def piece(self, part: Part, nodes: pd.Index) -> Piece:
+    def piece(self, part: FilePart, nodes: pd.Index) -> Piece:
         """Return sources, targets and weights of a part, between numbered nodes."""
         piece, _, _ = number_nodes([self.read(part)], nodes)
         pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
         return piece
 
-    def _read_row_group(self, part: Part) -> Block:
-        wanted = [self.source, self.target] + ([self.weight] if self.weight else [])
-        table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=wanted)
+    def _read_row_group(self, part: FilePart) -> Block:
+        columns = [self.source, self.target] + ([self.weight] if self.weight else [])
+        table = parquet.ParquetFile(part.path).read_row_group(part.begin, columns=columns)
         where = f" of '{part.path}'" + (f" in row group {part.begin}" if part.begin else "")
         weight = table[self.weight] if self.weight else None
         return make_block(table[self.source], table[self.target], weight, where, empty=False)
 
-    def _read_text(self, part: Part, layout: TextLayout) -> Block:
+    def _read_text(self, part: FilePart, layout: TextLayout) -> Block:
         lines = layout.lines(part.path, part.begin, part.end)
-        kind = pa.large_string() if self.text else pa.int64()
-        kinds = {str(self.columns.index(name)): kind for name in (self.source, self.target)}
+        name_type = pa.large_string() if self.text else pa.int64()
+        column_types = {
+            str(self.columns.index(name)): name_type for name in (self.source, self.target)
+        }
         weight = None if self.weight is None else str(self.columns.index(self.weight))
         left_out = list[int]()
 
         def line(number: int) -> str:
             """Return where a row is, counted from 1 among all but ``left_out``."""
-            for other in left_out:
-                number += other <= number
-            return layout.place(part.path, part.begin, part.end, number)
+            for omitted_row in left_out:
+                number += omitted_row <= number
+            return layout.locate(part.path, part.begin, part.end, number)
 
         try:
             try:
                 table, left_out, n_comments = layout.table(
-                    lines, kinds if weight is None else {**kinds, weight: pa.float64()}
+                    lines,
+                    column_types if weight is None else {**column_types, weight: pa.float64()},
                 )
             except pa.ArrowInvalid:
                 if weight is None:
@@ -192,7 +195,7 @@ class EdgeFile:
                 f"{opt('edges')} must have {layout.n_cells} cells in every line, '{part.path}' has "
                 f"{row.n_cells} in {line(row.number)} ({short(row.text)}); mend it or drop it"
             ) from None
-        source, target = (table[name] for name in kinds)
+        source, target = (table[name] for name in column_types)
         where = f" of '{part.path}'"
         weights = None if weight is None else table[weight]
         block = make_block(source, target, weights, where, line, empty=False)
@@ -269,9 +272,9 @@ def _look_at_parquet(
     """
     files = _parquet_files(str(path))
     # What begins with _ or . is of the writer's own, such as the log of a Delta table.
-    if deeper := sorted(path.rglob("[!_.]*/*.parquet")):
+    if strays := sorted(path.rglob("[!_.]*/*.parquet")):
         raise NoTable(
-            f"'{deeper[0].relative_to(path)}' stands in a folder of its own, whose edges would be "
+            f"'{strays[0].relative_to(path)}' stands in a folder of its own, whose edges would be "
             "left out: put all parts into one folder"
         )
     if not files:
@@ -303,5 +306,5 @@ def _look_at_parquet(
 
 def _parquet_files(path: str) -> list[Path]:
     """Return a file, or the parts in a folder as Dask and Spark write it."""
-    whole = Path(path)
-    return sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
+    location = Path(path)
+    return sorted(location.glob("*.parquet")) if location.is_dir() else [location]

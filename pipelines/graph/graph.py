@@ -36,7 +36,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e24
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class CompressedRows:
     """Edges in compressed rows by destination: row i has ``first[i]`` to ``first[i + 1]``.
 
     first : int64 of shape (n_rows + 1,)
@@ -68,7 +68,7 @@ class Graph:
     """
 
     nodes: pd.Index
-    rows: Rows
+    rows: CompressedRows
     notes: tuple[str, ...] = ()
 
     @property
@@ -109,17 +109,17 @@ def graph_of(
         check_node_count(nodes)
         if nodes < 1:
             raise InputError(f"{opt('nodes')} must be at least 1, got {nodes}; leave it out")
-    known = None if nodes is None else pd.RangeIndex(nodes)
+    number_range = None if nodes is None else pd.RangeIndex(nodes)
     if isinstance(edges, str | Path):
         edges = open_edges(edges, source, target, weight, header=header, encoding=encoding)
-    numbered, names, notes = _numbered(edges, source, target, weight, known)
-    if not len(numbered[0]):
+    piece, names, notes = _numbered(edges, source, target, weight, number_range)
+    if not len(piece[0]):
         raise no_edges_error()
     if undirected:
-        numbered = both_ways(numbered)
+        piece = both_ways(piece)
     if isinstance(edges, EdgeFile):
-        notes = [*edges.said(undirected), *notes]
-    rows = make_rows(numbered, len(names), 0, self_loops, repeated)
+        notes = [*edges.edge_notes(undirected), *notes]
+    rows = make_rows(piece, len(names), 0, self_loops, repeated)
     if not rows.n_edges:
         raise InputError(
             f"{opt('edges')} must hold an edge that is no self-loop, got none; keep self-loops"
@@ -132,7 +132,7 @@ def are_usual(weight: NDArray[np.float64]) -> bool:
     return not ((weight > MOST_WEIGHT) | ((weight > 0) & (weight < LEAST_WEIGHT))).any()
 
 
-def scaled(rows: Rows, n_nodes: int) -> Rows:
+def scaled(rows: CompressedRows, n_nodes: int) -> CompressedRows:
     """Divide weights that are very large or small by the largest that leaves the same node."""
     if rows.weight is None or are_usual(rows.weight):
         return rows
@@ -144,7 +144,7 @@ def scaled(rows: Rows, n_nodes: int) -> Rows:
 
 def make_rows(
     edges: Piece, n_rows: int, first_node: int = 0, self_loops: str = "keep", repeated: str = "sum"
-) -> Rows:
+) -> CompressedRows:
     """Sort edges by destination, by a counting sort.
 
     Parameters
@@ -156,21 +156,23 @@ def make_rows(
     """
     from_node, target, weight = edges
     if self_loops == "drop":
-        some = from_node != target
-        from_node, target = from_node[some], target[some]
-        weight = None if weight is None else weight[some]
+        is_no_loop = from_node != target
+        from_node, target = from_node[is_no_loop], target[is_no_loop]
+        weight = None if weight is None else weight[is_no_loop]
     n_in = np.bincount(target - first_node, minlength=n_rows)
     first = np.concatenate(([0], np.cumsum(n_in)))
     source = np.empty(first[-1], np.int32)
     weights = None if weight is None else np.empty(first[-1])
     _fill(first[:-1].copy(), first_node, from_node, target, weight, source, weights)
     if repeated == "sum":
-        return Rows(first, source, weights)
+        return CompressedRows(first, source, weights)
     _sort_rows(first, source, weights)
-    kept = np.append(True, source[1:] != source[:-1])[: len(source)]
-    kept[first[:-1][n_in > 0]] = True
-    before = np.concatenate(([0], np.cumsum(kept)))
-    return Rows(before[first], source[kept], None if weights is None else weights[kept])
+    is_first = np.append(True, source[1:] != source[:-1])[: len(source)]
+    is_first[first[:-1][n_in > 0]] = True
+    n_before = np.concatenate(([0], np.cumsum(is_first)))
+    return CompressedRows(
+        n_before[first], source[is_first], None if weights is None else weights[is_first]
+    )
 
 
 def _numbered(
@@ -217,7 +219,7 @@ def add_out(source: np.ndarray, weight: np.ndarray | None, out: np.ndarray) -> N
 
 @compiled()
 def _fill(
-    place: np.ndarray,
+    next_free: np.ndarray,
     first_node: int,
     source: np.ndarray,
     target: np.ndarray,
@@ -228,11 +230,11 @@ def _fill(
     """Put every edge into the next free place of its target's row."""
     for k in range(len(source)):
         row = target[k] - first_node
-        at = place[row]
-        place[row] = at + 1
-        sources[at] = source[k]
+        position = next_free[row]
+        next_free[row] = position + 1
+        sources[position] = source[k]
         if weight is not None and weights is not None:
-            weights[at] = weight[k]
+            weights[position] = weight[k]
 
 
 @compiled()

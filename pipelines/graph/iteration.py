@@ -133,8 +133,8 @@ def surfer_on(
         names = jumps.names
         surfer = RandomSurfer(len(nodes), alpha, jumps.scaled(), dangling)
     if start is not None:
-        ranks, noted = start_ranks(start, nodes, surfer, names)
-        surfer, notes = replace(surfer, initial=ranks), [*notes, *noted]
+        ranks, start_notes = start_ranks(start, nodes, surfer, names)
+        surfer, notes = replace(surfer, initial=ranks), [*notes, *start_notes]
     return surfer, names, notes
 
 
@@ -142,37 +142,37 @@ def start_ranks(
     start: Any, nodes: pd.Index, surfer: RandomSurfer, names: list[str]
 ) -> tuple[Array, list[str]]:
     """Ranks to begin with, of shape (n, k) and sum 1, and what is to be said of them."""
-    known, notes = vectors_by_node("start", start, nodes)
-    if not known.has_row.any():
+    table, notes = vectors_by_node("start", start, nodes)
+    if not table.has_row.any():
         raise InputError(
-            f"{opt('start')} must have ranks of nodes of the graph, got {short(known.unknown[0])} "
+            f"{opt('start')} must have ranks of nodes of the graph, got {short(table.unknown[0])} "
             "and others, which are none; take those of a graph with the same names"
         )
-    order = [known.names.index(name) for name in names if name in known.names]
+    order = [table.names.index(name) for name in names if name in table.names]
     if len(order) < len(names):
-        if len(known.names) > 1:
+        if len(table.names) > 1:
             raise InputError(
                 f"{opt('start')} must have one column of ranks, or one for each vector "
-                f"({', '.join(names)}), got {', '.join(known.names)}; rename or drop some"
+                f"({', '.join(names)}), got {', '.join(table.names)}; rename or drop some"
             )
         order = [0] * len(names)
-    new, ranks = ~known.has_row, known.values[:, order]
+    is_new, ranks = ~table.has_row, table.values[:, order]
     if surfer.dangling != "none" or (ranks.sum(axis=0) > 1).any():  # else their sum is less than 1
-        ranks = known.scaled()[:, order]
-    if len(known.unknown):
-        words = counted(len(known.unknown), "node that is", "nodes that are")
-        notes.append(f"start: {words} not in the graph left out, such as {short(known.unknown[0])}")
-    if new.any():
-        ranks[new] = np.broadcast_to(surfer.jump, ranks.shape)[new]
+        ranks = table.scaled()[:, order]
+    if len(table.unknown):
+        words = counted(len(table.unknown), "node that is", "nodes that are")
+        notes.append(f"start: {words} not in the graph left out, such as {short(table.unknown[0])}")
+    if is_new.any():
+        ranks[is_new] = np.broadcast_to(surfer.jump, ranks.shape)[is_new]
         ranks /= np.maximum(ranks.sum(axis=0), 1)
-        words = counted(int(new.sum()), "node has", "nodes have")
-        first = short(nodes[int(np.argmax(new))])
+        words = counted(int(is_new.sum()), "node has", "nodes have")
+        first = short(nodes[int(np.argmax(is_new))])
         notes.append(f"start: {words} no rank yet, such as {first}: what a jump gives")
     return np.ascontiguousarray(ranks), notes
 
 
 @dataclass(frozen=True)
-class Stop:
+class StoppingRule:
     """The stopping rule of an iteration.
 
     tol : the L1 norm of the change at which all vectors are done; None: never

@@ -34,7 +34,7 @@ from pipelines.errors import InputError, opt
 from pipelines.graph.names import are_numbers
 
 HEAD_BYTES = 1 << 18  # that are looked at
-LEAST_SHARE = 0.8  # of the cells of a column of numbers, which are numbers
+LEAST_FRACTION = 0.8  # of the cells of a column of numbers, which are numbers
 UNNAMED = ("", "Unnamed: 0", "index")  # what pandas and R call the column of an index
 _MORE = r"(?:node|vertex|id|name|label|url|page|user)*"
 _SOURCE = re.compile(f"{_MORE}(?:source|src|from|origin|start|citing|follower|sender){_MORE}")
@@ -97,17 +97,19 @@ class TextLayout:
         with open(path, "rb") as file:
             # From the byte before: a line that begins with the part is then not taken for the end
             # of one that began before it.
-            before = begin > self.begin
-            file.seek(begin - before)
-            lines = file.read(end - begin + before)
-            if before:
+            n_before = begin > self.begin
+            file.seek(begin - n_before)
+            lines = file.read(end - begin + n_before)
+            if n_before:
                 lines = lines.partition(newline)[2]
-            while lines and not lines.endswith(newline) and (more := file.read(1 << 16)):
-                rest, mark, _ = more.partition(newline)
-                lines += rest + mark
+            while lines and not lines.endswith(newline) and (block := file.read(1 << 16)):
+                tail, mark, _ = block.partition(newline)
+                lines += tail + mark
         return lines if self.encoding == ENCODING else lines.decode(self.encoding).encode()
 
-    def table(self, lines: bytes, kinds: dict[str, pa.DataType]) -> tuple[pa.Table, list[int], int]:
+    def table(
+        self, lines: bytes, column_types: dict[str, pa.DataType]
+    ) -> tuple[pa.Table, list[int], int]:
         """Return columns, the numbers of rows that are left out, and how many lines are comments.
 
         Parameters
@@ -123,9 +125,9 @@ class TextLayout:
         """
         rows, n_comments = self._rows(lines)
         if not rows:
-            empty = {name: pa.array([], kind) for name, kind in kinds.items()}
+            empty = {name: pa.array([], column_type) for name, column_type in column_types.items()}
             return pa.table(empty), [], n_comments
-        if pa.int64() in kinds.values() and _zeros_lead(rows):
+        if pa.int64() in column_types.values() and _zeros_lead(rows):
             raise NamesAreText
         self._refuse_open_quote(rows)
         left_out, unequal = dict[int, str](), list[Unequal]()
@@ -150,8 +152,8 @@ class TextLayout:
             invalid_row_handler=judge,
         )
         typing = arrow_csv.ConvertOptions(
-            column_types=kinds,
-            include_columns=list(kinds),
+            column_types=column_types,
+            include_columns=list(column_types),
             null_values=[""],
             strings_can_be_null=True,
             decimal_point=self.decimal,
@@ -171,21 +173,23 @@ class TextLayout:
         quote = self.quote.encode()
         if self.escape != self.quote or rows.count(quote) % 2 == 0:
             return
-        before = re.escape((self.delimiter or "\t").encode())
-        if re.search(rb"(?:^|%b)%b" % (before, quote), rows, re.MULTILINE):
+        delimiter = re.escape((self.delimiter or "\t").encode())
+        if re.search(rb"(?:^|%b)%b" % (delimiter, quote), rows, re.MULTILINE):
             raise NoTable("a quote is not closed, or a name goes over lines")
 
-    def place(self, path: str, begin: int, end: int, number: int) -> str:
+    def locate(self, path: str, begin: int, end: int, number: int) -> str:
         """Return how a row of a part, counted from 1, is called in messages: by its line."""
         if self.at_once:
             return f"row {number}"
         newline = self.newline.encode()
         with open(path, "rb") as file:
             n_before = file.read(begin).count(newline)
-        numbered = enumerate(self.lines(path, begin, end).decode().split(self.newline), 1)
+        numbered_lines = enumerate(self.lines(path, begin, end).decode().split(self.newline), 1)
         blanks = "\r\n" if self.delimiter else None  # a row of blanks is one, and left out
         rows = (
-            n for n, line in numbered if line.strip(blanks) and not _is_comment(line, self.marked)
+            n
+            for n, line in numbered_lines
+            if line.strip(blanks) and not _is_comment(line, self.marked)
         )
         return f"line {n_before + next(itertools.islice(rows, number - 1, None))}"
 
@@ -260,21 +264,25 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
     lines = _first_lines(path, encoding)
     marked = _are_names(lines)
     comments = [line for _, line in lines if _is_comment(line, marked)]
-    kept = [(at, line) for at, line in lines if line.strip() and not _is_comment(line, marked)]
+    row_lines = [
+        (begin, line) for begin, line in lines if line.strip() and not _is_comment(line, marked)
+    ]
     if comments and comments[0].startswith("%%MatrixMarket"):
         notes.append("the line of sizes of Matrix Market left out")
-        kept = kept[1:]
-    if not kept:
+        row_lines = row_lines[1:]
+    if not row_lines:
         what = "only comments" if comments else "nothing"
         raise InputError(
             f"{opt('edges')} must hold at least one edge, '{path}' holds {what}; check that it was "
             f"written in full"
         )
-    if n_above := sum(at < kept[0][0] and _is_comment(line, marked) for at, line in lines):
+    if n_above := sum(
+        begin < row_lines[0][0] and _is_comment(line, marked) for begin, line in lines
+    ):
         words = counted(n_above, "comment line")
         notes.append(f"{words} above the edges left out, the first {short(comments[0].strip())}")
     with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as sample:
-        sample.writelines(line.rstrip("\r\n") + "\n" for _, line in kept)
+        sample.writelines(line.rstrip("\r\n") + "\n" for _, line in row_lines)
         sample.flush()
 
         def read(header: bool) -> TextTable:
@@ -316,7 +324,7 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
     has_breaks = (pc.match_substring(column, "\n") for column in table.cells.columns)
     layout = TextLayout(
         encoding,
-        kept[first][0],
+        row_lines[first][0],
         len(columns),
         "" if dialect.by_blanks else dialect.delimiter.strip(" "),
         dialect.quote,
@@ -331,16 +339,16 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
 
 def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
     """Return lines and the bytes at which they begin, but for a byte order mark."""
-    codec, whole = encoding, True
+    codec, is_whole = encoding, True
     if _is_bytewise(encoding):
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
-            whole = not file.read(1)
+            is_whole = not file.read(1)
     else:
         head, codec = _decoded(str(path), encoding), ENCODING
     begin = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
     matches = list(_LINE.finditer(head, begin))
-    if not whole and len(matches) > 1:
+    if not is_whole and len(matches) > 1:
         matches.pop()  # cut within
     return [(line.start(), line[0].decode(codec)) for line in matches]
 
@@ -380,14 +388,14 @@ def _is_comment(line: str, marked: bool) -> bool:
 
 def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
     """Return whether words that begin with a mark of comments are names: they come again."""
-    where = defaultdict[str, set[str]](set)
+    lines_with = defaultdict[str, set[str]](set)
     for _, line in lines:
         if ("#" in line or "%" in line) and not _is_comment(line, marked=True):
             for word in _MARKED_WORD.finditer(line):
                 if line[: word.start()].strip():  # not the first of its line
                     return True
-                where[word[0]].add(line)
-    return any(len(several) > 1 for several in where.values())
+                lines_with[word[0]].add(line)
+    return any(len(lines_of_word) > 1 for lines_of_word in lines_with.values())
 
 
 def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
@@ -395,19 +403,19 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     first = first_cells(table)
     if any(name in first for name in names if not name.isdecimal()):
         return True
-    below = table.cells.slice(1)
+    rows_below = table.cells.slice(1)
     names_below = set[str]()
     has_number = list[bool]()
-    for word, column in zip(first, below.columns, strict=True):
+    for word, column in zip(first, rows_below.columns, strict=True):
         cells = pc.utf8_trim_whitespace(column).drop_null()
         cells = cells.filter(pc.not_equal(cells, ""))
         names_below.update(pc.unique(cells).to_pylist())
         n_numbers = pc.sum(are_numbers(cells)).as_py() or 0
-        if word and len(cells) and n_numbers >= LEAST_SHARE * len(cells):
+        if word and len(cells) and n_numbers >= LEAST_FRACTION * len(cells):
             has_number.append(are_numbers(pa.array([word]))[0].as_py())
     if has_number:
         return not any(has_number)
-    if below.num_rows == 0 and all(map(is_number, first[:2])):
+    if rows_below.num_rows == 0 and all(map(is_number, first[:2])):
         return False
     has_roles, comes_again = (
         columns_by_role(first) is not None,
@@ -450,11 +458,13 @@ def _zeros_lead(rows: bytes) -> bool:
     data = np.frombuffer(rows, np.uint8)  # whose last byte ends a line
     for begin in range(0, len(data), 1 << 20):  # as long as a cache may hold
         zeros = begin + np.flatnonzero(data[begin : begin + (1 << 20)] == ord("0"))
-        after = data[zeros + 1]
-        zeros = zeros[((after >= ord("0")) & (after <= ord("9"))) | ((after | 32) == ord("x"))]
-        before = data[zeros - 1]  # of the first byte the last
-        is_digit = (before >= ord("0")) & (before <= ord("9"))
-        in_exponent = (before == ord("-")) & (data[zeros - 2] == ord("e"))
-        if not (is_digit | (before == ord(".")) | in_exponent).all():
+        next_bytes = data[zeros + 1]
+        zeros = zeros[
+            ((next_bytes >= ord("0")) & (next_bytes <= ord("9"))) | ((next_bytes | 32) == ord("x"))
+        ]
+        previous_bytes = data[zeros - 1]  # of the first byte the last
+        is_digit = (previous_bytes >= ord("0")) & (previous_bytes <= ord("9"))
+        in_exponent = (previous_bytes == ord("-")) & (data[zeros - 2] == ord("e"))
+        if not (is_digit | (previous_bytes == ord(".")) | in_exponent).all():
             return True
     return False

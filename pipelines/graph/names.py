@@ -42,10 +42,10 @@ def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray
     """Return names without blanks around them, each once, and positions among these."""
     if not is_text(names):
         return names, ends
-    bare = pc.utf8_trim_whitespace(names)
-    if bare.equals(names):
+    bare_names = pc.utf8_trim_whitespace(names)
+    if bare_names.equals(names):
         return names, ends
-    encoded = bare.dictionary_encode()
+    encoded = bare_names.dictionary_encode()
     return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)[ends]
 
 
@@ -56,14 +56,14 @@ def by_value(names: pa.Array) -> pa.Array:
     """
     is_number = pc.match_substring_regex(names, _NUMBER)
     numbers = pc.replace_substring_regex(names.filter(is_number), _WHOLE, r"\1\2")
-    others = pc.invert(pc.match_substring_regex(numbers, _PLAIN))
-    spelled = [_spelled(word) for word in numbers.filter(others).to_pylist()]
-    numbers = pc.replace_with_mask(numbers, others, pa.array(spelled, names.type))
+    is_not_plain = pc.invert(pc.match_substring_regex(numbers, _PLAIN))
+    spellings = [_spelled(word) for word in numbers.filter(is_not_plain).to_pylist()]
+    numbers = pc.replace_with_mask(numbers, is_not_plain, pa.array(spellings, names.type))
     numbers = pc.replace_substring_regex(numbers, "^-0$", "0")
     is_moment = _are_moments(names)
     moments = names.filter(is_moment).to_pandas()
-    read = pd.to_datetime(moments, format="ISO8601", errors="coerce")
-    moments = pa.array(read.astype(str).where(read.notna(), moments), names.type)
+    times = pd.to_datetime(moments, format="ISO8601", errors="coerce")
+    moments = pa.array(times.astype(str).where(times.notna(), moments), names.type)
     names = pc.replace_with_mask(names, is_moment, moments)
     return pc.replace_with_mask(names, is_number, numbers)
 
@@ -83,17 +83,17 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
     union = pc.unique(pa.chunked_array(to_one_type(list(arrays))))
     notes = []
     if is_text(union):
-        long = union.filter(pc.match_substring(union, "\n"))
-        if len(long):
-            first = short(pc.min(long).as_py())
-            words = counted(len(long), "name goes", "names go")
+        long_names = union.filter(pc.match_substring(union, "\n"))
+        if len(long_names):
+            first = short(pc.min(long_names).as_py())
+            words = counted(len(long_names), "name goes", "names go")
             notes.append(f"{words} over several lines, such as {first}")
         spellings = union.filter(are_numbers(union))
         values = by_value(spellings)
         numbers &= len(values) == len(union)
         numbers &= not pc.any(pc.match_substring_regex(spellings, _ZERO_FIRST)).as_py()
         if has_several := len(pc.unique(values)) < len(values):
-            notes.append(_said(spellings.to_pandas(), values.to_pandas(), numbers))
+            notes.append(_spelling_note(spellings.to_pandas(), values.to_pandas(), numbers))
         if numbers and (has_several or not pc.any(_are_moments(union)).as_py()):
             union = pc.unique(values)
             with suppress(pa.ArrowInvalid):  # not whole, or beyond it
@@ -105,7 +105,7 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
 
 def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     """Return positions of names among the nodes."""
-    positions = places_of(names, nodes)
+    positions = lookup_positions(names, nodes)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
         raise InputError(
@@ -115,7 +115,7 @@ def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
     return positions.astype(np.int32)
 
 
-def places_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
+def lookup_positions(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
     """Return positions among the nodes, -1 where there is none.
 
     Text is looked up as it is, then by the number it spells.
@@ -128,29 +128,31 @@ def places_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
 
 
 def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
-    wanted = pd.Index(names.to_pandas())
-    kind = nodes.dtype.kind
-    if is_text(names) and kind in "iuf":
-        is_number = pc.match_substring_regex(names, _PLAIN if kind in "iu" else _NUMBER)
+    name_index = pd.Index(names.to_pandas())
+    dtype_kind = nodes.dtype.kind
+    if is_text(names) and dtype_kind in "iuf":
+        is_number = pc.match_substring_regex(names, _PLAIN if dtype_kind in "iu" else _NUMBER)
         positions = np.full(len(names), -1, np.int64)
         with suppress(pa.ArrowInvalid):  # beyond 64 bits: none of them is a node
-            numbers = names.filter(is_number).cast(pa.float64() if kind == "f" else pa.int64())
+            numbers = names.filter(is_number).cast(
+                pa.float64() if dtype_kind == "f" else pa.int64()
+            )
             if len(numbers):
                 where = is_number.to_numpy(zero_copy_only=False)
                 positions[where] = _looked_up(numbers, nodes)
         return positions
-    if is_text(names) and kind == "M":
-        wanted = pd.to_datetime(wanted, errors="coerce").astype(nodes.dtype)
-    elif wanted.dtype.kind != kind and not isinstance(nodes, pd.RangeIndex):
-        wanted = wanted.astype(nodes.dtype)
+    if is_text(names) and dtype_kind == "M":
+        name_index = pd.to_datetime(name_index, errors="coerce").astype(nodes.dtype)
+    elif name_index.dtype.kind != dtype_kind and not isinstance(nodes, pd.RangeIndex):
+        name_index = name_index.astype(nodes.dtype)
     is_sorted = not isinstance(nodes, pd.RangeIndex) and nodes.is_monotonic_increasing
-    if wanted.dtype.kind == "i" and nodes.dtype == wanted.dtype and is_sorted:
+    if name_index.dtype.kind == "i" and nodes.dtype == name_index.dtype and is_sorted:
         # Halving takes no memory, a table of all nodes many times theirs.
-        known_nodes, values = nodes.to_numpy(), wanted.to_numpy()
+        known_nodes, values = nodes.to_numpy(), name_index.to_numpy()
         positions = np.minimum(np.searchsorted(known_nodes, values), len(nodes) - 1)
         positions[known_nodes[positions] != values] = -1
         return positions
-    return np.array(nodes.get_indexer(wanted))
+    return np.array(nodes.get_indexer(name_index))
 
 
 def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
@@ -159,22 +161,26 @@ def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
     What is text, or has no such type, becomes text.
     """
     if all(pa.types.is_integer(array.type) for array in arrays):
-        for whole in (pa.int64(), pa.uint64()):
+        for integer_type in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):  # beyond it
-                return [array.cast(whole) for array in arrays]
-    kinds = [array.type for array in arrays]
-    kind = kinds[0]
-    if any(other != kind for other in kinds) and all(map(_is_numeric, kinds)):
+                return [array.cast(integer_type) for array in arrays]
+    types = [array.type for array in arrays]
+    common_type = types[0]
+    if any(next_type != common_type for next_type in types) and all(map(_is_numeric, types)):
         with suppress(pa.ArrowInvalid):  # not whole, or beyond it
             return [array.cast(pa.int64()) for array in arrays]
     with suppress(pa.ArrowException):
-        for other in kinds:
-            schemas = [pa.schema([("name", one)]) for one in (kind, other)]
-            kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        for next_type in types:
+            schemas = [pa.schema([("name", arrow_type)]) for arrow_type in (common_type, next_type)]
+            common_type = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
         text = (pa.types.is_string, pa.types.is_string_view, pa.types.is_binary)
-        is_text = any(is_kind(kind) for is_kind in (*text, pa.types.is_large_binary))
-        if not is_text and not pa.types.is_integer(kind) and not pa.types.is_nested(kind):
-            return [array.cast(kind) for array in arrays]
+        is_text = any(is_type(common_type) for is_type in (*text, pa.types.is_large_binary))
+        if (
+            not is_text
+            and not pa.types.is_integer(common_type)
+            and not pa.types.is_nested(common_type)
+        ):
+            return [array.cast(common_type) for array in arrays]
     try:
         return [array.cast(pa.large_string()) for array in arrays]
     except pa.ArrowException as error:
@@ -188,9 +194,11 @@ def _are_moments(names: pa.Array) -> pa.Array:
     return pc.match_substring_regex(names, _MOMENT)
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def _is_numeric(arrow_type: pa.DataType) -> bool:
     return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_floating(arrow_type)
+        or pa.types.is_decimal(arrow_type)
     )
 
 
@@ -203,10 +211,10 @@ def _spelled(word: str) -> str:
     return f"{number:f}" if abs(number.adjusted()) < _LONGEST else str(number)
 
 
-def _said(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
+def _spelling_note(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
     """Return what is said of names that spell one number in several ways."""
     first = values[values.duplicated()].min()
-    two = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
+    examples = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
     if numbers:
-        return f"names are spelled in several ways, and taken by value: {two} are one node"
-    return f"names stay text, as some are no numbers or begin with 0: {two} are two nodes"
+        return f"names are spelled in several ways, and taken by value: {examples} are one node"
+    return f"names stay text, as some are no numbers or begin with 0: {examples} are two nodes"

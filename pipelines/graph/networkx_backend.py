@@ -15,8 +15,8 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from pipelines.graph.graph import Graph, Rows, graph_of
-from pipelines.graph.iteration import Array, RandomSurfer, Stop
+from pipelines.graph.graph import CompressedRows, Graph, graph_of
+from pipelines.graph.iteration import Array, RandomSurfer, StoppingRule
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
 # On two cores the first call on a random graph of as many edges takes about as long as networkx's
@@ -39,7 +39,7 @@ class ConvertedGraph:
     __networkx_backend__: ClassVar[str] = "pleasingly"
 
     nodes: list[Any]
-    rows: Rows
+    rows: CompressedRows
     directed: bool
     multigraph: bool
 
@@ -53,7 +53,7 @@ class ConvertedGraph:
             A weight is negative, infinite or NaN.
         """
         nodes = list(graph)
-        rows = Rows(np.zeros(len(nodes) + 1, np.int64), np.empty(0, np.int32), None)
+        rows = CompressedRows(np.zeros(len(nodes) + 1, np.int64), np.empty(0, np.int32), None)
         if graph.number_of_edges():
             matrix = nx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, dtype=float)
             rows = graph_of(matrix).rows
@@ -117,25 +117,25 @@ def pagerank(
     graph = Graph(pd.RangeIndex(n), G.rows)
     if dangling is None:
         surfer = RandomSurfer(n, alpha, jump[:, None], "personalised", start[:, None])
-        result = pull_ranks(graph, surfer, Stop(limit, max_iter))
+        result = pull_ranks(graph, surfer, StoppingRule(limit, max_iter))
         ranks = result.values[:, 0]
     else:
         # Ranks are linear in what flows in from outside: first without what dangling nodes give
         # back, once for the jumps and once for ``dangling``, then as much of the second as makes
         # what comes back what was lost. Up to 1 / (1 - alpha) times as much, as are its errors.
         surfer = RandomSurfer(n, alpha, np.column_stack([jump, target]), "none")
-        result = pull_ranks(graph, surfer, Stop(max(limit * (1 - alpha), STRICTEST)))
-        of_jump, of_dangling = result.values.T
+        result = pull_ranks(graph, surfer, StoppingRule(max(limit * (1 - alpha), STRICTEST)))
+        jump_ranks, dangling_ranks = result.values.T
         is_dangling = reciprocal_of(graph.out_weight) == 0
         back = alpha / (1 - alpha)
-        lost = of_jump[is_dangling].sum() / (1 - back * of_dangling[is_dangling].sum())
-        ranks = of_jump + back * lost * of_dangling
+        lost_rank = jump_ranks[is_dangling].sum() / (1 - back * dangling_ranks[is_dangling].sum())
+        ranks = jump_ranks + back * lost_rank * dangling_ranks
     if not any(change <= limit for change in result.changes[:max_iter]):
         raise nx.PowerIterationFailedConvergence(max_iter)
     return dict(zip(G.nodes, ranks.tolist(), strict=True))
 
 
-class Backend:
+class NetworkxBackend:
     """What networkx asks of a backend."""
 
     pagerank = staticmethod(pagerank)
@@ -180,4 +180,4 @@ def _values(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return bound.arguments
 
 
-backend = Backend()
+backend = NetworkxBackend()

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.graph.edges import both_ways
-from pipelines.graph.files import EdgeFile, Part
-from pipelines.graph.graph import Rows, add_out, are_usual, make_rows
+from pipelines.graph.files import EdgeFile, FilePart
+from pipelines.graph.graph import CompressedRows, add_out, are_usual, make_rows
 from pipelines.graph.iteration import Array, RandomSurfer, rounding_error
 from pipelines.graph.layout import NamesAreText
 from pipelines.graph.names import to_one_type
@@ -55,11 +55,11 @@ class Partitioning:
     def path(self, p: int, name: str) -> Path:
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
 
-    def rows(self, p: int, mmap_mode: Literal["c"] | None = None) -> Rows:
+    def rows(self, p: int, mmap_mode: Literal["c"] | None = None) -> CompressedRows:
         """Return the edges of a partition, mapped where told."""
         first, source = (read_array(self.path(p, name), mmap_mode) for name in ("first", "source"))
         weight = read_array(self.path(p, "weight"), mmap_mode) if self.weighted else None
-        return Rows(first, source, weight)
+        return CompressedRows(first, source, weight)
 
     def checkpoint(self, p: int, iteration: int) -> Path:
         """Return the file of a partition's ranks after an iteration."""
@@ -108,7 +108,7 @@ class Exchange:
     done: bool = False
 
 
-def names_in_part(edges: EdgeFile, part: Part) -> tuple[pa.Array, int] | None:
+def names_in_part(edges: EdgeFile, part: FilePart) -> tuple[pa.Array, int] | None:
     """Return the node names in a part, and how many comments it has.
 
     None if names are not integers, as was assumed.
@@ -124,11 +124,11 @@ def names_in_part(edges: EdgeFile, part: Part) -> tuple[pa.Array, int] | None:
 
 def union(parts: Iterable[tuple[pa.Array, int] | None]) -> tuple[pa.Array, int] | None:
     """Return names that occur in any of several arrays; None if one of them is None."""
-    known = list(parts)
-    found = [part for part in known if part is not None]
-    if len(found) < len(known):
+    all_parts = list(parts)
+    integer_parts = [part for part in all_parts if part is not None]
+    if len(integer_parts) < len(all_parts):
         return None
-    arrays, n_comments = zip(*found, strict=True)
+    arrays, n_comments = zip(*integer_parts, strict=True)
     return pc.unique(pa.chunked_array(to_one_type(list(arrays)))), sum(n_comments)
 
 
@@ -146,8 +146,8 @@ def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) ->
     """
     ends = -(-np.arange(1, len(n_in) + 1, dtype=np.int64) * n_nodes // len(n_in))
     work = np.cumsum(n_in) + ends
-    wanted = work[-1] * np.arange(1, n_partitions) / n_partitions
-    inner = ends[np.minimum(np.searchsorted(work, wanted), len(ends) - 1)]
+    targets = work[-1] * np.arange(1, n_partitions) / n_partitions
+    inner = ends[np.minimum(np.searchsorted(work, targets), len(ends) - 1)]
     return (0, *(int(bound) for bound in inner), n_nodes)
 
 
@@ -180,7 +180,12 @@ def write_piece(
 
 
 def write_rows(
-    graph: Partitioning, self_loops: str, repeated: str, n_pieces: int, usual: bool, p: int
+    graph: Partitioning,
+    self_loops: str,
+    repeated: str,
+    n_pieces: int,
+    has_usual_weights: bool,
+    p: int,
 ) -> int:
     """Gather a partition's edges from all pieces, and write them as rows; return their number.
 
@@ -200,12 +205,12 @@ def write_rows(
 
     weight = column("weight") if graph.weighted else None
     edges = (column("source"), column("target"), weight)
-    if weight is not None and not usual:
+    if weight is not None and not has_usual_weights:
         largest = np.zeros(graph.n_nodes)
         for number in range(n_pieces):
             source, all_weights = mapped(number, "source"), mapped(number, "weight")
-            kept = slice(None) if self_loops == "keep" else source != mapped(number, "target")
-            np.maximum.at(largest, source[kept], all_weights[kept])
+            is_counted = slice(None) if self_loops == "keep" else source != mapped(number, "target")
+            np.maximum.at(largest, source[is_counted], all_weights[is_counted])
         largest[largest == 0] = 1
         edges = (*edges[:2], weight / largest[edges[0]])
     rows = make_rows(edges, end - begin, begin, self_loops, repeated)
@@ -221,7 +226,7 @@ def write_rows(
     return rows.n_edges
 
 
-def write_reciprocals(graph: Partitioning, done: Any = None) -> None:
+def write_reciprocals(graph: Partitioning, dependencies: Any = None) -> None:
     """Write 1 / the weight that leaves each node, once all rows are written."""
     out = np.zeros(graph.n_nodes)
     for p in range(graph.n_partitions):
@@ -234,13 +239,13 @@ def write_reciprocals(graph: Partitioning, done: Any = None) -> None:
 def write_start(graph: Partitioning, surfer: RandomSurfer, ranks: Array) -> None:
     """Write the initial ranks of each partition, and where its surfer jumps."""
     for p in range(graph.n_partitions):
-        mine = slice(graph.bounds[p], graph.bounds[p + 1])
-        jump = surfer.jump if surfer.personalisation is None else surfer.jump[mine]
-        save_array(graph.checkpoint(p, 0), ranks[mine])
+        part = slice(graph.bounds[p], graph.bounds[p + 1])
+        jump = surfer.jump if surfer.personalisation is None else surfer.jump[part]
+        save_array(graph.checkpoint(p, 0), ranks[part])
         save_array(graph.path(p, "jump"), jump)
 
 
-def begin(graph: Partitioning, p: int, iteration: int, precision: type) -> PartitionState:
+def begin_partition(graph: Partitioning, p: int, iteration: int, precision: type) -> PartitionState:
     """Return the state of a partition at a checkpoint."""
     ranks = read_array(graph.checkpoint(p, iteration))
     rows = _rows(graph, p)
@@ -273,25 +278,25 @@ def shared(state: PartitionState) -> tuple[NDArray[Any], Array, Array]:
 
 
 def exchange(
-    before: Exchange | None, tol: float | None, parts: list[tuple[NDArray[Any], Array, Array]]
+    previous: Exchange | None, tol: float | None, parts: list[tuple[NDArray[Any], Array, Array]]
 ) -> Exchange:
     """Put together what the partitions share after an iteration; decide whether it was the last."""
-    if before is not None and before.done:
-        return before
+    if previous is not None and previous.done:
+        return previous
     contributions, changes, dangling_ranks = zip(*parts, strict=True)
     dangling_rank = np.sum(dangling_ranks, axis=0)
-    if before is None:
+    if previous is None:
         return Exchange(np.concatenate(contributions), dangling_rank)
     change = float(np.sum(changes, axis=0).max())
     done = tol is not None and change <= tol
-    return Exchange(np.concatenate(contributions), dangling_rank, (*before.changes, change), done)
+    return Exchange(np.concatenate(contributions), dangling_rank, (*previous.changes, change), done)
 
 
 def save_state(
-    graph: Partitioning, p: int, begun: int, state: PartitionState, exchange: Exchange
+    graph: Partitioning, p: int, iteration: int, state: PartitionState, exchange: Exchange
 ) -> None:
     """Write a partition's ranks as a checkpoint."""
-    save_array(graph.checkpoint(p, begun + len(exchange.changes)), state.ranks)
+    save_array(graph.checkpoint(p, iteration + len(exchange.changes)), state.ranks)
 
 
 def _rows(graph: Partitioning, p: int) -> PullRows:

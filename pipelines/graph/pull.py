@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.graph.graph import Graph, Rows
+from pipelines.graph.graph import CompressedRows, Graph
 from pipelines.graph.iteration import (
     Array,
     Callback,
     IterationResult,
     RandomSurfer,
-    Stop,
+    StoppingRule,
     ignore,
     rounding_error,
 )
@@ -39,7 +39,7 @@ EDGES_FOR_A_THREAD = 50_000
 def pull_ranks(
     graph: Graph,
     surfer: RandomSurfer,
-    stop: Stop,
+    stop: StoppingRule,
     n_threads: int | None = None,
     callback: Callback = ignore,
 ) -> IterationResult:
@@ -51,37 +51,39 @@ def pull_ranks(
     """
     if graph.n_nodes > 2:  # compile, or load what was compiled, before anything is timed
         weight = None if graph.rows.weight is None else np.ones(1)
-        two_rows = Rows(np.array([0, 0, 1], np.int64), np.zeros(1, np.int32), weight)
+        two_rows = CompressedRows(np.array([0, 0, 1], np.int64), np.zeros(1, np.int32), weight)
         halves = None if surfer.personalisation is None else np.full((2, surfer.n_vectors), 0.5)
-        two = RandomSurfer(2, surfer.alpha, halves, surfer.dangling)
-        small = Graph(graph.nodes[:2], two_rows)
-        pull_ranks(small, two, replace(stop, iterations=1), 1)
+        small_surfer = RandomSurfer(2, surfer.alpha, halves, surfer.dangling)
+        small_graph = Graph(graph.nodes[:2], two_rows)
+        pull_ranks(small_graph, small_surfer, replace(stop, iterations=1), 1)
     began = time.perf_counter()
-    kind = stop.precision(surfer.alpha)
+    dtype = stop.precision(surfer.alpha)
     reciprocal = reciprocal_of(graph.out_weight)
     n_in = np.diff(graph.rows.first)
     # Nodes that contribute come before those that do not, the most pointed at first.
-    most = int(n_in.max())
-    keys = (most - n_in) + np.where(reciprocal > 0, 0, most + 1)
+    max_in = int(n_in.max())
+    keys = (max_in - n_in) + np.where(reciprocal > 0, 0, max_in + 1)
     order = np.argsort(keys, kind="stable").astype(np.int32)
     jump = surfer.jump if surfer.personalisation is None else surfer.jump[order]
-    moved = Rows(*_renumbered(graph.rows.first, graph.rows.source, graph.rows.weight, order))
-    rows = PullRows.of(moved, reciprocal[order], np.ascontiguousarray(jump))
+    moved_rows = CompressedRows(
+        *_renumbered(graph.rows.first, graph.rows.source, graph.rows.weight, order)
+    )
+    rows = PullRows.of(moved_rows, reciprocal[order], np.ascontiguousarray(jump))
     ranks = surfer.start()[order]
     dangling_rank = rows.dangling_rank(ranks)
-    contributions = rows.contributions(ranks, kind)
+    contributions = rows.contributions(ranks, dtype)
     following = np.empty_like(contributions)
     arrays = (order, ranks, contributions, following)
     nbytes = rows.nbytes + sum(array.nbytes for array in arrays)
     n_threads = n_threads or len(os.sched_getaffinity(0))
-    n_shares = max(1, min(n_threads, graph.n_edges // EDGES_FOR_A_THREAD))
+    n_slices = max(1, min(n_threads, graph.n_edges // EDGES_FOR_A_THREAD))
     setup_seconds = time.perf_counter() - began
     changes, seconds = list[float](), list[float]()
     with ThreadPoolExecutor(n_threads) as pool:
         while not stop.reached(changes) and len(changes) < stop.most(surfer.alpha):
             began = time.perf_counter()
             change, dangling_rank = pull(
-                rows, surfer, dangling_rank, ranks, contributions, following, pool, n_shares
+                rows, surfer, dangling_rank, ranks, contributions, following, pool, n_slices
             )
             contributions, following = following, contributions
             changes.append(float(change.max()))
@@ -89,7 +91,7 @@ def pull_ranks(
             callback(len(changes), changes[-1])
     in_order = np.empty_like(ranks)
     in_order[order] = ranks
-    converged, rounding = stop.reached(changes), rounding_error(n_in, kind)
+    converged, rounding = stop.reached(changes), rounding_error(n_in, dtype)
     return IterationResult(in_order, changes, converged, rounding, seconds, setup_seconds, nbytes)
 
 
@@ -103,13 +105,13 @@ class PullRows:
     bounds : of the chunks
     """
 
-    rows: Rows
+    rows: CompressedRows
     reciprocal: Array
     jump: Array
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Rows, reciprocal: Array, jump: Array) -> PullRows:
+    def of(cls, rows: CompressedRows, reciprocal: Array, jump: Array) -> PullRows:
         """Split rows into chunks with about as many edges and rows each."""
         work = rows.first + np.arange(len(rows.first))
         bounds = np.searchsorted(work, np.linspace(0, work[-1], CHUNKS + 1))
@@ -136,7 +138,7 @@ def pull(
     contributions: NDArray[Any],
     following: NDArray[Any],
     pool: Executor | None = None,
-    n_shares: int = 1,
+    n_slices: int = 1,
 ) -> tuple[Array, Array]:
     """Compute one iteration of some rows.
 
@@ -161,13 +163,13 @@ def pull(
     edges = (rows.rows.first, rows.rows.source, rows.rows.weight)
     nodes = (contributions[:, vectors], rows.reciprocal, rows.jump[:, vectors])
     numbers: list[Any] = [surfer.alpha, jump_weight[vectors], uniform_weight[vectors]]
-    written = [array[:, vectors] for array in (ranks, following, changes, dangling_ranks)]
+    output_arrays = [array[:, vectors] for array in (ranks, following, changes, dangling_ranks)]
 
     def pull_chunks(chunks: tuple[int, int]) -> None:
-        kernel(rows.bounds, chunks, *edges, *nodes, *numbers, *written)
+        kernel(rows.bounds, chunks, *edges, *nodes, *numbers, *output_arrays)
 
-    shares = [(CHUNKS * i // n_shares, CHUNKS * (i + 1) // n_shares) for i in range(n_shares)]
-    list((map if pool is None else pool.map)(pull_chunks, shares))
+    slices = [(CHUNKS * i // n_slices, CHUNKS * (i + 1) // n_slices) for i in range(n_slices)]
+    list((map if pool is None else pool.map)(pull_chunks, slices))
     return changes.sum(axis=0), dangling_ranks.sum(axis=0)
 
 
@@ -182,20 +184,20 @@ def _renumbered(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the same edges where node ``order[i]`` is called i."""
     number = np.empty_like(order)
-    for place in range(len(order)):
-        number[order[place]] = place
-    to = 0
+    for position in range(len(order)):
+        number[order[position]] = position
+    edge = 0
     moved_first = np.empty_like(first)
     moved_source = np.empty_like(source)
     moved_weight = None if weight is None else np.empty_like(weight)
     for row in range(len(order)):
-        moved_first[row] = to
+        moved_first[row] = edge
         for k in range(first[order[row]], first[order[row] + 1]):
-            moved_source[to] = number[source[k]]
+            moved_source[edge] = number[source[k]]
             if weight is not None and moved_weight is not None:
-                moved_weight[to] = weight[k]
-            to += 1
-    moved_first[len(order)] = to
+                moved_weight[edge] = weight[k]
+            edge += 1
+    moved_first[len(order)] = edge
     return moved_first, moved_source, moved_weight
 
 
@@ -227,10 +229,10 @@ def pull_one(
     following : written, as ``contributions``, for the next iteration
     changes, dangling_rank : float64, a chunk's L1 change and rank on dangling nodes
     """
-    alike = len(jump) == 1
+    is_uniform = len(jump) == 1
     for chunk in range(chunks[0], chunks[1]):
         change = 0.0
-        sunk = 0.0
+        dangling = 0.0
         for row in range(bounds[chunk], bounds[chunk + 1]):
             # Four sums: an addition does not wait for the one before.
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -249,15 +251,15 @@ def pull_one(
                 while k < end:
                     a += weight[k] * contributions[source[k]]
                     k += 1
-            jumped = jump_weight * jump[0 if alike else row] + uniform_weight
+            jumped = jump_weight * jump[0 if is_uniform else row] + uniform_weight
             rank = alpha * ((a + b) + (c + d)) + jumped
             change += abs(rank - ranks[row])
             ranks[row] = rank
             following[row] = rank * reciprocal[row]
             if reciprocal[row] == 0.0:
-                sunk += rank
+                dangling += rank
         changes[chunk] = change
-        dangling_rank[chunk] = sunk
+        dangling_rank[chunk] = dangling
 
 
 @compiled(*NO_NAN)
@@ -290,10 +292,10 @@ def pull_many(
         for row in range(bounds[chunk], bounds[chunk + 1]):
             sums[:] = 0.0
             for k in range(first[row], first[row + 1]):
-                of = source[k]
-                times = 1.0 if weight is None else weight[k]
+                node = source[k]
+                edge_weight = 1.0 if weight is None else weight[k]
                 for v in range(k_vectors):
-                    sums[v] += times * contributions[of, v]
+                    sums[v] += edge_weight * contributions[node, v]
             for v in range(k_vectors):
                 jumped = jump_weight[v] * jump[row, v] + uniform_weight[v]
                 rank = alpha * sums[v] + jumped

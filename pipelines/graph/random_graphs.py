@@ -99,14 +99,14 @@ class RandomGraph:
         """Return sources and targets of a block; every edge counts 1."""
         return (*self.block(part), None)
 
-    def said(self, undirected: bool) -> list[str]:
+    def edge_notes(self, undirected: bool) -> list[str]:
         """Return what was noticed: nothing."""
         return []
 
     def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index, list[str]]:
         """Return all edges, nodes and notes, of which there are none."""
-        drawn = (self.block(i) for i in self.parts())
-        sources, targets = (np.concatenate(part) for part in zip(*drawn, strict=True))
+        blocks = (self.block(i) for i in self.parts())
+        sources, targets = (np.concatenate(part) for part in zip(*blocks, strict=True))
         return (sources, targets, None), self.nodes, []
 
 
@@ -120,16 +120,16 @@ def _rmat(n_nodes: int, n_edges: int, rng: np.random.Generator) -> Pairs:
     levels = max(1, math.ceil(math.log2(n_nodes)))
     a, b, c = QUARTERS
     source, target = np.empty(n_edges, np.int32), np.empty(n_edges, np.int32)
-    left = np.arange(n_edges)
-    while len(left):
-        rows, columns = np.zeros(len(left), np.int64), np.zeros(len(left), np.int64)
+    remaining = np.arange(n_edges)
+    while len(remaining):
+        rows, columns = np.zeros(len(remaining), np.int64), np.zeros(len(remaining), np.int64)
         for _ in range(levels):
-            where = rng.random(len(left), dtype=np.float32)
-            rows = 2 * rows + (where >= a + b)
-            columns = 2 * columns + (((where >= a) & (where < a + b)) | (where >= a + b + c))
-        source[left], target[left] = rows, columns
+            draws = rng.random(len(remaining), dtype=np.float32)
+            rows = 2 * rows + (draws >= a + b)
+            columns = 2 * columns + (((draws >= a) & (draws < a + b)) | (draws >= a + b + c))
+        source[remaining], target[remaining] = rows, columns
         # Of a number of nodes that is no power of two, what falls outside is drawn again.
-        left = left[(rows >= n_nodes) | (columns >= n_nodes)]
+        remaining = remaining[(rows >= n_nodes) | (columns >= n_nodes)]
     return source, target
 
 
@@ -137,13 +137,15 @@ def _erdos(
     n_nodes: int, degree: float, begin: int, n_sources: int, rng: np.random.Generator
 ) -> Pairs:
     """Draw the edges of some sources: none twice and none from a node to itself."""
-    others = n_nodes - 1
-    wanted = rng.binomial(n_sources * others, min(1.0, degree / others))
-    drawn = np.empty(0, np.int64)
-    while len(drawn) < wanted:
-        more = rng.integers(n_sources * others, size=int(1.1 * (wanted - len(drawn))) + 16)
-        drawn = np.unique(np.concatenate([drawn, more]))
-    drawn = np.sort(rng.permutation(drawn)[:wanted])
-    source, target = begin + drawn // others, drawn % others
+    n_others = n_nodes - 1
+    n_edges = rng.binomial(n_sources * n_others, min(1.0, degree / n_others))
+    pair_codes = np.empty(0, np.int64)
+    while len(pair_codes) < n_edges:
+        new_draws = rng.integers(
+            n_sources * n_others, size=int(1.1 * (n_edges - len(pair_codes))) + 16
+        )
+        pair_codes = np.unique(np.concatenate([pair_codes, new_draws]))
+    pair_codes = np.sort(rng.permutation(pair_codes)[:n_edges])
+    source, target = begin + pair_codes // n_others, pair_codes % n_others
     target += target >= source  # its own place is skipped
     return source.astype(np.int32), target.astype(np.int32)

@@ -20,7 +20,7 @@ from pipelines.graph.iteration import (
     Callback,
     IterationResult,
     RandomSurfer,
-    Stop,
+    StoppingRule,
     ignore,
     surfer_on,
 )
@@ -173,7 +173,7 @@ def compute_pagerank(
     InputError
         Edges or a parameter break a rule; one line that names it.
     """
-    stop = Stop(tol, iterations)
+    stop = StoppingRule(tol, iterations)
     RandomSurfer(1, alpha, None, dangling)  # before edges are read
     check_choice("device", device, ("cpu", "gpu"))
     if device == "gpu":
@@ -195,11 +195,11 @@ def compute_pagerank(
     for note in graph.notes:
         logging.getLogger(__name__).warning(note)
     n_threads = None if n_jobs == -1 else n_jobs
-    return Problem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
+    return GraphProblem(graph, surfer, vectors, stop, device, n_threads).solve(callback=callback)
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class GraphProblem:
     """A graph in memory, how its ranks are defined, and where they are computed.
 
     vectors : names of the k vectors
@@ -208,7 +208,7 @@ class Problem:
     graph: Graph
     surfer: RandomSurfer
     vectors: list[str]
-    stop: Stop
+    stop: StoppingRule
     device: str = "cpu"
     n_threads: int | None = None
 
@@ -248,5 +248,7 @@ def residual(graph: Graph, surfer: RandomSurfer, ranks: Array) -> float:
     matrix = sparse.csr_matrix((weight, rows.source, rows.first), shape=(n, n))
     reciprocal = reciprocal_of(graph.out_weight)
     first, second = surfer.jump_weights(ranks[reciprocal == 0].sum(axis=0))
-    after = surfer.alpha * (matrix @ (reciprocal[:, None] * ranks)) + surfer.jump * first + second
-    return float(abs(after - ranks).sum(axis=0).max())
+    next_ranks = (
+        surfer.alpha * (matrix @ (reciprocal[:, None] * ranks)) + surfer.jump * first + second
+    )
+    return float(abs(next_ranks - ranks).sum(axis=0).max())

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
-from pipelines.run_folder.schema import Count, Number, Part, Positive, Seconds, Share
+from pipelines.run_folder.schema import Count, Fraction, Number, Positive, RecordPart, Seconds
 
 RANKS = "ranks.parquet"
 ITERATIONS = "iterations.parquet"
@@ -16,18 +16,18 @@ ITERATIONS = "iterations.parquet"
 class GraphOptionMetadata(OptionMetadata):
     """Options of ``pagerank``."""
 
-    alpha: Share | None = None
+    alpha: Fraction | None = None
     tol: Number | None = None
 
 
-class RankedNode(Part):
+class RankedNode(RecordPart):
     """A node and its rank."""
 
     node: str
-    rank: Share
+    rank: Fraction
 
 
-class Distribution(Part):
+class RankHistogram(RecordPart):
     """A histogram of ranks: the number of nodes between neighbouring bounds."""
 
     bounds: list[Positive] = []
@@ -60,7 +60,7 @@ class GraphAnswer(Answer):
     bound: Number | None = None
     converged: bool | None = None
     top: list[RankedNode] | None = None
-    distribution: Distribution = Distribution()
+    distribution: RankHistogram = RankHistogram()
     setup_seconds: Seconds | None = None
     iterating_seconds: Seconds | None = None
     memory_bytes: Count | None = None

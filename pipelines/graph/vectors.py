@@ -23,7 +23,7 @@ from pipelines.graph.layout import (
     is_number,
     means_node,
 )
-from pipelines.graph.names import places_of
+from pipelines.graph.names import lookup_positions
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 
@@ -73,12 +73,12 @@ def vectors_by_node(option: str, vectors: Any, nodes: pd.Index) -> tuple[NodeVec
         vectors = vectors.frame()
     if isinstance(vectors, str | Path):
         frame, notes = _read_vectors(option, Path(vectors), nodes)
-        positions = places_of(pa.array(frame.index.map(str), pa.large_string()), nodes)
+        positions = lookup_positions(pa.array(frame.index.map(str), pa.large_string()), nodes)
     else:
         frame = _frame(option, vectors)
         is_text = nodes.dtype.kind in "OTU" or str(nodes.dtype) in ("str", "string")
-        wanted = frame.index.map(str) if is_text else frame.index  # 7 is the node '7' among text
-        positions = nodes.get_indexer(wanted)
+        labels = frame.index.map(str) if is_text else frame.index  # 7 is the node '7' among text
+        positions = nodes.get_indexer(labels)
     values, is_known = frame.to_numpy(dtype=np.float64), positions >= 0
     twice = frame.index.duplicated() | (is_known & pd.Index(positions).duplicated())
     if twice.any():
@@ -138,7 +138,7 @@ def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFram
 def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
     """The vectors in a text whose first line was not taken for a header, and notes."""
     first = first_cells(table)
-    is_node = places_of(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
+    is_node = lookup_positions(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
     if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):
         table = read_text_table(path, header=True)
     columns, n_names, notes = table.cells.columns, table.cells.num_columns, list(table.notes)

@@ -53,7 +53,7 @@ AUGMENTATION = rule(
 )
 
 
-def chosen(name: str, is_image: bool, is_ink: bool) -> str:
+def choose_augmentation(name: str, is_image: bool, is_ink: bool) -> str:
     """The augmentation for a data set: ``light`` is one of digits or of photographs.
 
     Raises
@@ -72,7 +72,7 @@ def chosen(name: str, is_image: bool, is_ink: bool) -> str:
     return name if name != "light" else "digits" if is_ink else "photographs"
 
 
-def augmented(
+def augment_images(
     images: torch.Tensor, name: str, generators: Sequence[torch.Generator], brightest: float
 ) -> torch.Tensor:
     """Change each image at random.
@@ -83,8 +83,9 @@ def augmented(
     ----------
     images : float32 tensor of shape (n_networks, n, channels, height, width)
         From 0 to ``brightest``.
-    name : as ``chosen`` returned it; ``module:function`` is called with images from 0 to 1 of
-        shape (n, channels, height, width) and a ``torch.Generator``, and returns such images
+    name : as ``choose_augmentation`` returned it; ``module:function`` is called with images
+        from 0 to 1 of shape (n, channels, height, width) and a ``torch.Generator``, and
+        returns such images
     generators : of each network, on the CPU
     """
     from importlib import import_module
@@ -104,23 +105,25 @@ def augmented(
             flat, grid, padding_mode=LIGHT[name].padding, align_corners=False
         )
         return moved.view_as(images)
-    made = []
-    for one, generator in zip(images / brightest, generators, strict=True):
+    changed_batches = []
+    for batch, generator in zip(images / brightest, generators, strict=True):
         if name in AUTOMATIC:
             # A policy of torchvision draws once for all that it is given.
             transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
-            pixels = one.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+            pixels = batch.mul(255).round_().clamp_(0, 255).to(torch.uint8)
             seed = int(torch.randint(2**62, (), generator=generator))
             with drawing_from(seed):
-                made.append(torch.stack([transform(x) for x in pixels]).float().div_(255))
+                changed_batches.append(
+                    torch.stack([transform(x) for x in pixels]).float().div_(255)
+                )
             continue
-        made.append(load_object("augment", name)(one, generator))
-        if made[-1].shape != one.shape:
+        changed_batches.append(load_object("augment", name)(batch, generator))
+        if changed_batches[-1].shape != batch.shape:
             raise InputError(
                 f"{opt('augment')} must return images of the shape it is given, "
-                f"{tuple(one.shape)}, got {tuple(made[-1].shape)} of {name}"
+                f"{tuple(batch.shape)}, got {tuple(changed_batches[-1].shape)} of {name}"
             )
-    return torch.stack(made).mul_(brightest)
+    return torch.stack(changed_batches).mul_(brightest)
 
 
 def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:

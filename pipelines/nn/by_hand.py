@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.nn.inputs import Inputs, fan_in, weight_shapes
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Stack, Tensors, scaling_of, squared_loss
+from pipelines.nn.stack import Stack, Tensors, squared_loss, stack_scaling
 
 if TYPE_CHECKING:
     import torch
@@ -45,22 +45,22 @@ class StackedWeights:
         self.weights = first_weights(
             self._spec, self._inputs, [part.generator for part in parts], device
         )
-        self.velocities = {name: torch.zeros_like(one) for name, one in self.weights.items()}
+        self.velocities = {name: torch.zeros_like(weight) for name, weight in self.weights.items()}
         self.loss = torch.zeros(len(parts), device=device)
-        self._scaling = scaling_of(parts, device)
+        self._scaling = stack_scaling(parts, device)
         self._pieces = 1
         if device.type == "cuda":
             self._pieces = pieces_of(self.weights["hidden.weight"].shape[1])
-        self._target = scaling_of(parts, device, "target")
+        self._target = stack_scaling(parts, device, "target")
 
     def narrow(self, first: int, count: int) -> StackedWeights:
         """A stack of some of the networks, which shares their memory."""
         slots, part = slice(first, first + count), copy.copy(self)
         part.weights, part.velocities = (
-            {name: one[slots] for name, one in arrays.items()}
+            {name: tensor[slots] for name, tensor in arrays.items()}
             for arrays in (self.weights, self.velocities)
         )
-        part._scaling = [one[slots] for one in self._scaling]
+        part._scaling = [tensor[slots] for tensor in self._scaling]
         part._target = [scale[slots] for scale in self._target]
         part.loss = self.loss[slots]
         return part
@@ -68,8 +68,8 @@ class StackedWeights:
     def move(self, source: int, target: int) -> None:
         """Put the network of one slot into another, over what was there."""
         weights = (*self.weights.values(), *self.velocities.values())
-        for one in (*weights, *self._scaling, *self._target, self.loss):
-            one[target].copy_(one[source])
+        for tensor in (*weights, *self._scaling, *self._target, self.loss):
+            tensor[target].copy_(tensor[source])
 
     def step(self, batch: torch.Tensor) -> None:
         """Make one step of every network, each on a batch of its own.
@@ -148,8 +148,8 @@ def hidden_of(
 
     if n_pieces == 1:
         return torch.baddbmm(bias, X, weight)
-    apart = X.unflatten(2, (n_pieces, -1)).transpose(1, 2).flatten(0, 1)
-    sums = torch.bmm(apart, weight.unflatten(1, (n_pieces, -1)).flatten(0, 1))
+    pieces = X.unflatten(2, (n_pieces, -1)).transpose(1, 2).flatten(0, 1)
+    sums = torch.bmm(pieces, weight.unflatten(1, (n_pieces, -1)).flatten(0, 1))
     return sums.unflatten(0, (-1, n_pieces)).sum(1).add_(bias)
 
 

@@ -21,19 +21,19 @@ import numpy as np
 from pipelines.data.fits import Progress
 from pipelines.nn.by_hand import epoch_order, first_weights
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
     DeviceRows,
-    Part,
     Result,
     Stack,
+    StackPart,
     Tensors,
-    Trained,
-    scaling_of,
+    TrainedNetwork,
     squared_loss,
+    stack_scaling,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ SLACK = 0.1  # part of the least loss by which the epoch that is kept may be abo
 SQUARES, EPSILON = 0.999, 1e-8  # of Adam
 
 
-class Batch(NamedTuple):
+class StackBatch(NamedTuple):
     """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
 
     ``X`` and ``targets`` are scaled. ``drawn`` are weights, (n_networks, size), that sum to 1 over
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
     n_drawn: int
 
 
-class Together:
+class FlatNetworks:
     """Networks of one specification, all weights of one in a line of ``flat``.
 
     Attributes
@@ -78,8 +78,8 @@ class Together:
         self,
         spec: NetworkSpec,
         inputs: Inputs,
-        first: Tensors,
-        training: Training,
+        initial_weights: Tensors,
+        training: TrainingSettings,
         n_batches: int,
     ) -> None:
         import torch
@@ -89,17 +89,17 @@ class Together:
         self._smoothing = training.label_smoothing
         self._rate = spec.learning_rate * min(1.0, WIDE / inputs.n_features)
         self._shapes, self._is_regression = weight_shapes(spec, inputs), inputs.is_regression
-        self.flat = torch.cat([first[name].flatten(1) for name in self._shapes], 1)
+        self.flat = torch.cat([initial_weights[name].flatten(1) for name in self._shapes], 1)
         self.mean, self.squares = torch.zeros_like(self.flat), torch.zeros_like(self.flat)
         self._gradient = torch.zeros_like(self.flat)
-        self._weights, self._by = self.named(self.flat), self.named(self._gradient)
+        self._weights, self._by = self.views_of(self.flat), self.views_of(self._gradient)
         # Biases do not decay.
         self._decay = torch.zeros_like(self.flat[:1])
-        for name, one in self.named(self._decay).items():
-            one.fill_(0.0 if name.endswith("bias") else training.weight_decay)
+        for name, decay in self.views_of(self._decay).items():
+            decay.fill_(0.0 if name.endswith("bias") else training.weight_decay)
         self._steps = 0
 
-    def named(self, flat: torch.Tensor) -> Tensors:
+    def views_of(self, flat: torch.Tensor) -> Tensors:
         """Views of lines like those of ``flat``: (n_networks, *shape), by name."""
         views, first = {}, 0
         for name, shape in self._shapes.items():
@@ -108,7 +108,7 @@ class Together:
             first += size
         return views
 
-    def step(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, batch: StackBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Make one step of every network; return the batch's share of both losses before it.
 
         Returns
@@ -128,8 +128,8 @@ class Together:
         of_left_out = (losses[:, None] * batch.out_of_bag).sum(2)
 
         X, targets, hidden, outputs, weights = (
-            one[:, : batch.n_drawn]
-            for one in (batch.X, batch.targets, hidden, outputs, batch.drawn[..., None])
+            tensor[:, : batch.n_drawn]
+            for tensor in (batch.X, batch.targets, hidden, outputs, batch.drawn[..., None])
         )
         if self._is_regression:
             by_output = outputs - targets
@@ -143,42 +143,42 @@ class Together:
         by["output.bias"].copy_(by_output.sum(1, keepdim=True))
         by["hidden.weight"].copy_(torch.bmm(X.mT, by_hidden))
         by["hidden.bias"].copy_(by_hidden.sum(1, keepdim=True))
-        done = self._steps / self._max_steps
-        rate = self._rate * (1 + math.cos(math.pi * done)) / 2
+        progress = self._steps / self._max_steps
+        rate = self._rate * (1 + math.cos(math.pi * progress)) / 2
         self._steps += 1
         momentum = self._spec.momentum
         self.flat.addcmul_(self.flat, self._decay, value=-rate)
         self.mean.lerp_(self._gradient, 1 - momentum)
         self.squares.mul_(SQUARES).addcmul_(self._gradient, self._gradient, value=1 - SQUARES)
-        corrected = math.sqrt(1 - SQUARES**self._steps)
-        scale = self.squares.sqrt().div_(corrected).add_(EPSILON)
+        correction = math.sqrt(1 - SQUARES**self._steps)
+        scale = self.squares.sqrt().div_(correction).add_(EPSILON)
         self.flat.addcdiv_(self.mean, scale, value=-rate / (1 - momentum**self._steps))
         return of_drawn, of_left_out
 
 
-def widened(first: Tensors) -> Tensors:
+def widen_weights(weights: Tensors) -> Tensors:
     """Widen first weights of a layer from 1 / sqrt(inputs) to sqrt(6 / (inputs + outputs)).
 
     Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks
     (AISTATS 2010), as scikit-learn's networks begin: members then differ more.
     """
-    shapes = {name: first[name.replace("bias", "weight")].shape[1:] for name in first}
+    shapes = {name: weights[name.replace("bias", "weight")].shape[1:] for name in weights}
     bounds = {name: math.sqrt(6 * n / (n + n_outputs)) for name, (n, n_outputs) in shapes.items()}
-    return {name: one * bounds[name] for name, one in first.items()}
+    return {name: weight * bounds[name] for name, weight in weights.items()}
 
 
 def train_with_early_stopping(
     stack: Stack,
-    training: Training,
+    training: TrainingSettings,
     collect: Callable[[int, Tensors], Result],
-) -> Iterator[Progress | Trained[Result]]:
-    """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
+) -> Iterator[Progress | TrainedNetwork[Result]]:
+    """Train one network for each part of a stack; see ``pipelines.nn.train.train_stack``.
 
     A network is kept as it was after the last epoch in which the loss of its left-out rows,
     measured while the weights moved, was within ``SLACK`` of the least, of a regression the least;
     of one that left out none the rows it drew decide. That epoch is looked for thrice, by all of
-    those rows and by each half of them, see ``Trained.crossed``, each time until as many epochs
-    as the patience says have bettered nothing.
+    those rows and by each half of them, see ``TrainedNetwork.crossed``, each time until as many
+    epochs as the patience says have bettered nothing.
     """
     import torch
 
@@ -186,104 +186,118 @@ def train_with_early_stopping(
     patience = training.patience or training.max_epochs
     slack = 0.0 if inputs.is_regression else SLACK
     generators = [part.generator for part in parts]
-    first = widened(first_weights(spec, inputs, generators, rows.device))
-    given = _Given(rows, parts, training.batch_size)
-    nets = Together(spec, inputs, first, training, given.n_batches)
+    initial_weights = widen_weights(first_weights(spec, inputs, generators, rows.device))
+    epoch_rows = _EpochRows(rows, parts, training.batch_size)
+    nets = FlatNetworks(spec, inputs, initial_weights, training, epoch_rows.n_batches)
     # Lines: by all rows left out, by the first half of them, by the second.
-    kept = nets.flat.expand(3, -1, -1).clone()
+    kept_weights = nets.flat.expand(3, -1, -1).clone()
     least = np.full((3, len(parts)), np.inf, dtype=np.float32)
-    since, shares = np.zeros_like(least), given.shares
+    stale_epochs, left_out_weights = np.zeros_like(least), epoch_rows.left_out_weights
     losses: list[np.ndarray] = []
-    lasted = np.zeros(len(parts), dtype=np.int64)
+    epochs_lasted = np.zeros(len(parts), dtype=np.int64)
     started = time.perf_counter()
     for epoch in range(training.max_epochs):
         yield Progress(epoch / training.max_epochs)
-        sums = [nets.step(batch) for batch in given.batches()]
+        sums = [nets.step(batch) for batch in epoch_rows.batches()]
         # A few numbers of each network, with which numpy is faster than torch.
-        drawn, halves = (torch.stack(one).sum(0).cpu().numpy() for one in zip(*sums, strict=True))
-        losses.append(drawn)
-        goes_on = since < patience
-        lasted += goes_on[0]
-        assessed = np.stack([drawn] * 3)
-        np.divide(np.vstack([halves.sum(1), halves.T]), shares, out=assessed, where=shares > 0)
-        enough = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
-        better = (assessed < enough) & goes_on
-        least = np.where(better, assessed, least)
-        near = torch.from_numpy((assessed <= (1 + slack) * least) & goes_on)
-        torch.where(near.to(rows.device)[..., None], nets.flat, kept, out=kept)
-        since = np.where(better, 0, since + 1)
-        if (since >= patience).all():
+        drawn_losses, left_out_losses = (
+            torch.stack(batch_losses).sum(0).cpu().numpy()
+            for batch_losses in zip(*sums, strict=True)
+        )
+        losses.append(drawn_losses)
+        goes_on = stale_epochs < patience
+        epochs_lasted += goes_on[0]
+        assessed_losses = np.stack([drawn_losses] * 3)
+        np.divide(
+            np.vstack([left_out_losses.sum(1), left_out_losses.T]),
+            left_out_weights,
+            out=assessed_losses,
+            where=left_out_weights > 0,
+        )
+        limits = least * (1 - REGRESSION_FALL) if inputs.is_regression else least - LEAST_FALL
+        is_better = (assessed_losses < limits) & goes_on
+        least = np.where(is_better, assessed_losses, least)
+        is_near = torch.from_numpy((assessed_losses <= (1 + slack) * least) & goes_on)
+        torch.where(is_near.to(rows.device)[..., None], nets.flat, kept_weights, out=kept_weights)
+        stale_epochs = np.where(is_better, 0, stale_epochs + 1)
+        if (stale_epochs >= patience).all():
             break
     seconds = (time.perf_counter() - started) / len(parts)
     by_part = np.stack(losses, 1).tolist()
-    weights, *by_half = map(nets.named, kept)
-    for number, (n_epochs, best) in enumerate(zip(lasted.tolist(), least[0].tolist(), strict=True)):
-        own, *crossed = (
-            {name: array[number] for name, array in named.items()}
-            for named in (weights, *reversed(by_half))
+    weights, *by_half = map(nets.views_of, kept_weights)
+    for number, (n_epochs, best) in enumerate(
+        zip(epochs_lasted.tolist(), least[0].tolist(), strict=True)
+    ):
+        final_weights, *crossed_weights = (
+            {name: array[number] for name, array in tensors.items()}
+            for tensors in (weights, *reversed(by_half))
         )
-        whole = math.isfinite(best) and bool(torch.isfinite(kept[:, number]).all())
-        status, of_epochs = OK if whole else DIVERGED, tuple(by_part[number][:n_epochs])
-        yield Trained(collect(number, own), of_epochs, status, seconds, crossed)
+        is_finite = math.isfinite(best) and bool(torch.isfinite(kept_weights[:, number]).all())
+        status, of_epochs = OK if is_finite else DIVERGED, tuple(by_part[number][:n_epochs])
+        yield TrainedNetwork(
+            collect(number, final_weights), of_epochs, status, seconds, crossed_weights
+        )
 
 
-class _Given:
+class _EpochRows:
     """The rows of every network, in the order of an epoch, cut into as many batches for each.
 
     Each draws its orders by its own generator, as if it were alone.
     """
 
-    def __init__(self, rows: DeviceRows, parts: Sequence[Part], batch_size: int) -> None:
+    def __init__(self, rows: DeviceRows, parts: Sequence[StackPart], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
-        self._scaling = scaling_of(parts, rows.device)
-        self._target = scaling_of(parts, rows.device, "target")
+        self._scaling = stack_scaling(parts, rows.device)
+        self._target = stack_scaling(parts, rows.device, "target")
         # Of each network its rows, what those drawn weigh, and those left out, in two halves.
-        self._own = []
+        self._row_sets = []
         for part in parts:
             out_of_bag = part.out_of_bag
             distinct, counts = np.unique(part.rows, return_counts=True)
             weights = np.ones(len(out_of_bag)) if part.weights is None else part.weights
-            drawn = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
-            unseen = np.zeros((2, len(drawn)))
+            drawn_weights = np.concatenate([counts / counts.sum(), np.zeros(len(out_of_bag))])
+            left_out_weights = np.zeros((2, len(drawn_weights)))
             number = np.arange(len(weights))
-            unseen[number % 2, len(distinct) + number] = weights / (weights.sum() or 1)
-            rows_of_both = np.concatenate([distinct, out_of_bag]).astype(np.int64)
-            self._own.append((rows_of_both, drawn, unseen))
-        halves = np.array([own[2].sum(1) for own in self._own]).T
-        self.shares = np.concatenate([halves.sum(0)[None], halves]).astype(np.float32)
-        self.n_batches = math.ceil(max(len(own[0]) for own in self._own) / batch_size)
+            left_out_weights[number % 2, len(distinct) + number] = weights / (weights.sum() or 1)
+            row_numbers = np.concatenate([distinct, out_of_bag]).astype(np.int64)
+            self._row_sets.append((row_numbers, drawn_weights, left_out_weights))
+        halves = np.array([row_set[2].sum(1) for row_set in self._row_sets]).T
+        self.left_out_weights = np.concatenate([halves.sum(0)[None], halves]).astype(np.float32)
+        self.n_batches = math.ceil(max(len(row_set[0]) for row_set in self._row_sets) / batch_size)
         self._whole = list(self._cut()) if self.n_batches == 1 else None
 
-    def batches(self) -> Iterable[Batch]:
+    def batches(self) -> Iterable[StackBatch]:
         """The batches of an epoch."""
         return self._whole or self._cut()
 
-    def _cut(self) -> Iterator[Batch]:
+    def _cut(self) -> Iterator[StackBatch]:
         import torch
 
         orders = [
-            epoch_order(np.arange(len(own[0])), part.generator)
-            for own, part in zip(self._own, self._parts, strict=True)
+            epoch_order(np.arange(len(row_set[0])), part.generator)
+            for row_set, part in zip(self._row_sets, self._parts, strict=True)
         ]
         cuts = [np.array_split(order, self.n_batches) for order in orders]
-        where = self._rows.device
+        device = self._rows.device
         for pieces in zip(*cuts, strict=True):
             size = max(map(len, pieces))
             index = np.zeros((len(pieces), size), dtype=np.int64)
             weights = np.zeros((3, len(pieces), size), dtype=np.float32)
-            for number, (some, own) in enumerate(zip(pieces, self._own, strict=True)):
-                piece = some[np.argsort(own[1][some] == 0, kind="stable")]  # those drawn come first
-                index[number, : len(piece)] = own[0][piece]
-                weights[:, number, : len(piece)] = own[1][piece], *own[2][:, piece]
-            flat = torch.from_numpy(index).to(where).view(-1)
+            for number, (order, row_set) in enumerate(zip(pieces, self._row_sets, strict=True)):
+                piece = order[
+                    np.argsort(row_set[1][order] == 0, kind="stable")
+                ]  # those drawn come first
+                index[number, : len(piece)] = row_set[0][piece]
+                weights[:, number, : len(piece)] = row_set[1][piece], *row_set[2][:, piece]
+            flat = torch.from_numpy(index).to(device).view(-1)
             X, targets = (
-                one.index_select(0, flat).view(len(pieces), size, -1)
-                for one in (self._rows.X, self._rows.targets)
+                tensor.index_select(0, flat).view(len(pieces), size, -1)
+                for tensor in (self._rows.X, self._rows.targets)
             )
             if self._scaling:
                 X.sub_(self._scaling[0]).div_(self._scaling[1])
             if self._target:
                 targets.sub_(self._target[0]).div_(self._target[1])
-            drawn, *halves = torch.from_numpy(weights).to(where)
+            drawn, *halves = torch.from_numpy(weights).to(device)
             n_drawn = int((weights[0] > 0).sum(1).max())
-            yield Batch(X, targets, drawn, torch.stack(halves, 1), n_drawn)
+            yield StackBatch(X, targets, drawn, torch.stack(halves, 1), n_drawn)

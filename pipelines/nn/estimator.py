@@ -20,9 +20,9 @@ from pipelines.errors import InputError
 from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs, NotNamed
 from pipelines.nn.member import Member
-from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, Training, need_torch
+from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingSettings, need_torch
 from pipelines.nn.space import LIMITS, NetworkSpec
-from pipelines.nn.stack import DIVERGED, OK, Part, Tensors, numbers_of, target_scaling
+from pipelines.nn.stack import DIVERGED, OK, StackPart, Tensors, fit_target_scaling, numbers_of
 from pipelines.sklearn_private import Interval, StrOptions
 
 AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
@@ -154,7 +154,7 @@ class NetworkEstimator(BaseEstimator):
         """Return the shapes of what it takes and gives."""
         return Inputs(n_features, n_classes, self.image_shape and tuple(self.image_shape))
 
-    def training(self, n_rows: int) -> Training:
+    def training(self, n_rows: int) -> TrainingSettings:
         """The settings of its training on so many rows.
 
         Raises
@@ -163,20 +163,24 @@ class NetworkEstimator(BaseEstimator):
             A parameter is not what it must be.
         """
         self._validate_params()
-        choices = {name: getattr(self, name) for name in (*Training.choices, "augment", "device")}
+        choices = {
+            name: getattr(self, name) for name in (*TrainingSettings.choices, "augment", "device")
+        }
         if (is_regression := is_regressor(self)) and self.label_smoothing is not None:
             raise InputError(
                 f"label_smoothing is for classes, and {type(self).__name__} predicts numbers, got "
                 f"{self.label_smoothing}; leave it out"
             )
-        return Training.of(self.spec.network, n_rows, is_regression=is_regression, **choices)
+        return TrainingSettings.of(
+            self.spec.network, n_rows, is_regression=is_regression, **choices
+        )
 
     @property
     def scaling(self) -> Scaling:
         """How its rows are scaled: by themselves, but pixels not at all."""
         return Scaling("standardise" if self.image_shape is None else "none")
 
-    def part(self, rows: np.ndarray) -> Part:
+    def part(self, rows: np.ndarray) -> StackPart:
         """Return the network that is trained on rows, with those held out that end its training."""
         generator = generator_of(self.random_state)
         left_out = rows[:0]
@@ -184,7 +188,7 @@ class NetworkEstimator(BaseEstimator):
             n = max(1, round(HELD_OUT * len(rows)))
             order = np.random.default_rng(generator.integers(0, 2**63)).permutation(len(rows))
             rows, left_out = rows[np.sort(order[n:])], rows[np.sort(order[:n])]
-        return Part(rows, generator, out_of_bag=left_out, spec=self.spec)
+        return StackPart(rows, generator, out_of_bag=left_out, spec=self.spec)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network.
@@ -202,29 +206,33 @@ class NetworkEstimator(BaseEstimator):
         part = self.part(np.arange(len(rows)))
         training = self.training(len(part.rows))
 
-        def copied(
+        def copy_weights(
             number: int, weights: Tensors, score: ScoreRows
         ) -> tuple[float, dict[str, np.ndarray]]:
-            floats = {name: one for name, one in weights.items() if one.is_floating_point()}
-            arrays = {name: np.array(one.cpu().numpy()) for name, one in floats.items()}
+            floats = {
+                name: weight for name, weight in weights.items() if weight.is_floating_point()
+            }
+            arrays = {name: np.array(weight.cpu().numpy()) for name, weight in floats.items()}
             return score(np.unique(part.rows)).loss, arrays
 
-        for item in fit_networks(data, [part], inputs, training, copied):
+        for item in fit_networks(data, [part], inputs, training, copy_weights):
             if isinstance(item, Progress):
                 continue
             loss, self.weights_ = item.result
             if item.status != OK or not math.isfinite(loss):
                 raise ValueError(f"the network's loss {DIVERGED}; use a smaller learning_rate")
             self.scaling_ = data.scaling_for(part.rows)
-            self.target_ = target_scaling(data.y, part.rows) if inputs.is_regression else None
+            self.target_ = fit_target_scaling(data.y, part.rows) if inputs.is_regression else None
         self._is_fitted_here = True
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: one for name, one in super().__getstate__().items() if name != FITTED_HERE}
+        return {
+            name: value for name, value in super().__getstate__().items() if name != FITTED_HERE
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: one for name, one in state.items() if name != FITTED_HERE})
+        super().__setstate__({name: value for name, value in state.items() if name != FITTED_HERE})
 
     def name_again(self, network: str) -> None:
         """Name the user's own network, whose code is then imported to ask this one of a file."""
@@ -248,7 +256,7 @@ class NetworkEstimator(BaseEstimator):
         if ":" in self.network and not getattr(self, FITTED_HERE, False):
             inputs = replace(inputs, module=NotNamed)
         member = Member(self.spec, inputs, self.weights_, self.scaling_, target=self.target_)
-        return member.predict_proba(X, Training(device=self.device))
+        return member.predict_proba(X, TrainingSettings(device=self.device))
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):

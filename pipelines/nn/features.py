@@ -66,8 +66,8 @@ class Extractor:
                     f"{install_line('images')}"
                 )
             if weights is not None or size is not None:
-                given = "feature_size" if weights is None else "weights"
-                raise InputError(f"{opt(given)} is for a network, hog has none; leave it out")
+                option_name = "feature_size" if weights is None else "weights"
+                raise InputError(f"{opt(option_name)} is for a network, hog has none; leave it out")
             return cls(HOG)
         need_torchvision(opt("features", name))
         from torchvision import models
@@ -78,15 +78,18 @@ class Extractor:
                 f"{opt('features')} must be hog, a network of torchvision.models such as resnet18, "
                 f"or an .npy file, got {name!r}; {hint}"
             )
-        known = models.get_model_weights(name)
-        default = known.DEFAULT
+        weight_versions = models.get_model_weights(name)
+        default = weight_versions.DEFAULT
         if weights == RANDOM:
             return cls(name, size, RANDOM, weights_name=default.name)
         if weights is None:
             import torch
 
             folder = Path(torch.hub.get_dir()) / "checkpoints"
-            paths = {folder / one.url.rpartition("/")[2]: one for one in (default, *known)}
+            paths = {
+                folder / version.url.rpartition("/")[2]: version
+                for version in (default, *weight_versions)
+            }
             path = next(filter(Path.is_file, paths), Path())
             if path not in paths:
                 raise InputError(
@@ -104,9 +107,11 @@ class Extractor:
                 f"{opt('weights')} must be a file that can be read, got '{path}': "
                 f"{error.strerror}; check the path"
             ) from None
-        made = cls(name, size, hashlib.sha256(content).hexdigest(), content, default.name)
-        _network(made, "cpu")  # whatever is wrong with the file is said before there are workers
-        return made
+        extractor = cls(name, size, hashlib.sha256(content).hexdigest(), content, default.name)
+        _network(
+            extractor, "cpu"
+        )  # whatever is wrong with the file is said before there are workers
+        return extractor
 
     def describe(self) -> dict[str, Any]:
         """What the features depend on, for ``run.json`` and the name of the cache."""
@@ -139,19 +144,19 @@ class Extractor:
             return np.stack([np.concatenate(row) for row in rows]).astype(np.float32)
         import torch
 
-        place = "cuda" if device == "gpu" else "cpu"
-        network, transform = _network(self, place)
-        found = []
+        torch_device = "cuda" if device == "gpu" else "cpu"
+        network, transform = _network(self, torch_device)
+        blocks = []
         with torch.inference_mode():
             for start in range(0, len(images), AT_ONCE):
                 batch = torch.from_numpy(np.ascontiguousarray(images[start : start + AT_ONCE]))
-                batch = transform(batch.to(place).expand(-1, 3, -1, -1))
-                found.append(network(batch).flatten(1).float().cpu().numpy())
-        return np.concatenate(found)
+                batch = transform(batch.to(torch_device).expand(-1, 3, -1, -1))
+                blocks.append(network(batch).flatten(1).float().cpu().numpy())
+        return np.concatenate(blocks)
 
 
 @lru_cache(maxsize=1)
-def _network(extractor: Extractor, place: str) -> tuple[Any, Any]:
+def _network(extractor: Extractor, device: str) -> tuple[Any, Any]:
     """The network without its last layer, and what brings images to it."""
     import torch
     from torchvision import models
@@ -182,4 +187,4 @@ def _network(extractor: Extractor, place: str) -> tuple[Any, Any]:
         preset = ImageClassification(
             crop_size=extractor.size, resize_size=extractor.size, mean=preset.mean, std=preset.std
         )
-    return network.eval().to(place), preset
+    return network.eval().to(device), preset

@@ -10,27 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData, unused_in_pool
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.member import Member, OutOfBagPrediction, Prediction
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
-    Part,
     Result,
     Score,
     Stack,
+    StackPart,
     Tensors,
-    Trained,
+    TrainedNetwork,
+    fit_target_scaling,
     place_stack,
-    target_scaling,
 )
-from pipelines.nn.train import train
+from pipelines.nn.train import train_stack
 
 GIB = 2**30
 DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
@@ -52,12 +52,12 @@ def generator_of(seed: int, number: int = 0) -> np.random.Generator:
 
 def fit_networks(
     data: FoldedData,
-    parts: Sequence[Part],
+    parts: Sequence[StackPart],
     inputs: Inputs,
-    training: Training,
+    training: TrainingSettings,
     collect: Callable[[int, Tensors, ScoreRows], Result],
     n_rows: int | None = None,
-) -> Iterator[Progress | Trained[Result]]:
+) -> Iterator[Progress | TrainedNetwork[Result]]:
     """Train networks of one architecture together, each on rows of its own.
 
     Where the device has no room for all of them at once they are trained in turns, with the same
@@ -67,7 +67,7 @@ def fit_networks(
     ----------
     parts : of each network its spec, rows, rows left out and generator
     collect : function of a network's number, its weights and what scores it on rows
-        See ``train``.
+        See ``train_stack``.
     n_rows : of the smallest part of all that take the same steps, see ``Stack``; by default of
         these
 
@@ -89,11 +89,14 @@ def fit_networks(
         return collect(first + slot, weights, partial(stack.score, slot, weights=weights))
 
     for first in range(0, n, at_once):
-        some = parts[first : first + at_once]
-        stack, trained = place_stack(data, some, inputs, training, n_rows), list[Trained[Result]]()
-        for item in train(stack, training, partial(of_slot, first, stack)):
+        turn_parts = parts[first : first + at_once]
+        stack, trained = (
+            place_stack(data, turn_parts, inputs, training, n_rows),
+            list[TrainedNetwork[Result]](),
+        )
+        for item in train_stack(stack, training, partial(of_slot, first, stack)):
             if isinstance(item, Progress):
-                yield item.within(first / n, len(some) / n)
+                yield item.within(first / n, len(turn_parts) / n)
             else:
                 trained.append(item)
         yield from trained
@@ -111,7 +114,7 @@ class Refitted:
     out_of_bag : OutOfBagPrediction
     """
 
-    trained: Trained[Score]
+    trained: TrainedNetwork[Score]
     training_error: float | None = None
     member: Member | None = None
     test: Prediction | None = None
@@ -119,7 +122,11 @@ class Refitted:
 
 
 def refit(
-    data: FoldedData, parts: Sequence[Part], inputs: Inputs, training: Training, X_test: Any
+    data: FoldedData,
+    parts: Sequence[StackPart],
+    inputs: Inputs,
+    training: TrainingSettings,
+    X_test: Any,
 ) -> Iterator[Progress | Refitted]:
     """Train networks to be kept, and ask them about the test rows and those they left out.
 
@@ -131,39 +138,39 @@ def refit(
     ) -> tuple[Score, Score, dict[str, np.ndarray]]:
         # A copy: on a CPU, numpy() is a view. What a module only counts it need not remember.
         numbers = {
-            name: np.array(one.cpu().numpy())
-            for name, one in weights.items()
-            if one.is_floating_point()
+            name: np.array(weight.cpu().numpy())
+            for name, weight in weights.items()
+            if weight.is_floating_point()
         }
         part = parts[number]
         return score(part.out_of_bag), score(np.unique(part.rows)), numbers
 
     fits = fit_networks(data, parts, inputs, training, collect)
-    trained = list[Trained[tuple[Score, Score, dict[str, np.ndarray]]]]()
+    trained = list[TrainedNetwork[tuple[Score, Score, dict[str, np.ndarray]]]]()
     for item in fits:
         if isinstance(item, Progress):
             yield item
         else:
             trained.append(item)
-    for part, one in zip(parts, trained, strict=True):
-        of_left_out, of_drawn, weights = one.result
+    for part, fit in zip(parts, trained, strict=True):
+        of_left_out, of_drawn, weights = fit.result
         answers = math.isfinite(of_left_out.loss) and math.isfinite(of_drawn.loss)
-        status = one.status if answers else DIVERGED
-        scored = Trained(of_left_out, one.losses, status, one.seconds)
+        status = fit.status if answers else DIVERGED
+        scored = TrainedNetwork(of_left_out, fit.losses, status, fit.seconds)
         if status != OK:
             yield Refitted(scored)
             continue
         distinct, left_out, spec = np.unique(part.rows), part.out_of_bag, part.spec
         assert spec is not None
-        target = target_scaling(data.y, part.rows) if inputs.is_regression else None
-        member = Member(spec, inputs, weights, data.scaling_for(part.rows), target=target).knowing(
-            rows_of(data.X, distinct), data.y[distinct], training
-        )
-        of_out_of_bag = member.predict(rows_of(data.X, left_out), training).on_host()
-        for first, other in enumerate(one.crossed):
+        target = fit_target_scaling(data.y, part.rows) if inputs.is_regression else None
+        member = Member(
+            spec, inputs, weights, data.scaling_for(part.rows), target=target
+        ).with_novelty(take_rows(data.X, distinct), data.y[distinct], training)
+        of_out_of_bag = member.predict(take_rows(data.X, left_out), training).on_host()
+        for first, other in enumerate(fit.crossed):
             numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
             stopped = replace(member, weights=numbers, novelty=None)
-            X = rows_of(data.X, left_out[first::2])
+            X = take_rows(data.X, left_out[first::2])
             of_out_of_bag.outputs[first::2] = stopped.predict_proba(X, training)
         yield Refitted(
             scored,
@@ -175,7 +182,7 @@ def refit(
 
 
 def room_for(
-    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training, n: int
+    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings, n: int
 ) -> int:
     """How many of n networks the device holds together.
 
@@ -205,4 +212,4 @@ def room_for(
     ]
     if needed[0] > limit:
         raise NoRoomError(f"needs {needed[0] / GIB:.1f} GiB, the device has {limit / GIB:.1f} GiB")
-    return sum(one <= limit for one in needed)
+    return sum(n_bytes <= limit for n_bytes in needed)

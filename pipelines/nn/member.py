@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.data.model_file import (
     Arrays,
     labels_as_json,
     labels_from_json,
-    load_model,
+    read_model_file,
     write_model,
 )
 from pipelines.data.placement import to_device, to_host
@@ -25,7 +25,7 @@ from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, opt
 from pipelines.nn.inputs import Inputs, NotNamed, weight_shapes
-from pipelines.nn.settings import BY_HAND, Training
+from pipelines.nn.settings import BY_HAND, TrainingSettings
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import NetworkSpec
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
 TARGET = ("center", "scale")  # numbers of a target's ``FittedScaling``
-KNOWN = 5000  # training rows whose features are fitted
+NOVELTY_ROWS = 5000  # training rows whose features are fitted
 SHRINKAGE = 0.01  # part of the covariance that is taken to be alike in all directions
 
 
@@ -65,11 +65,13 @@ class FeatureDistance:
         means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
         within = rows - means[codes]
         covariance = within.T @ within / len(rows)
-        alike = np.trace(covariance) / len(covariance) or 1.0
-        covariance = (1 - SHRINKAGE) * covariance + SHRINKAGE * alike * np.eye(len(covariance))
+        mean_variance = np.trace(covariance) / len(covariance) or 1.0
+        covariance = (1 - SHRINKAGE) * covariance + SHRINKAGE * mean_variance * np.eye(
+            len(covariance)
+        )
         whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T
-        typical = np.median(cls(whitening, means @ whitening).distance(rows)) or 1.0
-        whitening /= typical
+        median_distance = np.median(cls(whitening, means @ whitening).distance(rows)) or 1.0
+        whitening /= median_distance
         return cls(whitening.astype(np.float32), (means @ whitening).astype(np.float32))
 
     def distance(self, features: Any) -> torch.Tensor:
@@ -81,7 +83,7 @@ class FeatureDistance:
 
         rows = torch.as_tensor(features).double()
         whitening, centers = (
-            torch.as_tensor(one).to(rows) for one in (self.whitening, self.centers)
+            torch.as_tensor(array).to(rows) for array in (self.whitening, self.centers)
         )
         # The faster mode takes differences of squares, which loses digits.
         exact = "donot_use_mm_for_euclid_dist"
@@ -110,7 +112,7 @@ class Prediction(NamedTuple):
         """The same as a member that is asked on ``device`` says it."""
         if device == "cpu" or find_spec("cupy") is None:
             return self.on_host()
-        return Prediction(*(to_device(one, device) for one in self))
+        return Prediction(*(to_device(array, device) for array in self))
 
 
 class OutOfBagPrediction(NamedTuple):
@@ -149,26 +151,26 @@ class Member:
     novelty: FeatureDistance | None = None
     target: FittedScaling | None = None
 
-    def knowing(self, X: Any, y: np.ndarray, training: Training | None = None) -> Self:
+    def with_novelty(self, X: Any, y: np.ndarray, training: TrainingSettings | None = None) -> Self:
         """Learn the distance to rows that the member was trained on, and their classes.
 
         The rows of a regression are of one kind.
         """
-        some = slice(None, None, max(1, math.ceil(len(y) / KNOWN)))
+        subset = slice(None, None, max(1, math.ceil(len(y) / NOVELTY_ROWS)))
         import torch
 
-        blocks = [hidden for _, hidden in self._blocks(rows_of(X, some), training)]
+        blocks = [hidden for _, hidden in self._blocks(take_rows(X, subset), training)]
         hidden = torch.cat(blocks).cpu().numpy()
         if not np.isfinite(hidden).all():
             return self
-        kinds = np.zeros(len(hidden)) if self.inputs.is_regression else y[some]
-        return replace(self, novelty=FeatureDistance.of(hidden, kinds))
+        classes = np.zeros(len(hidden)) if self.inputs.is_regression else y[subset]
+        return replace(self, novelty=FeatureDistance.of(hidden, classes))
 
-    def predict_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
+    def predict_proba(self, X: Any, training: TrainingSettings | None = None) -> np.ndarray:
         """The ``outputs`` of unscaled rows, see ``Prediction``."""
         return self.predict(X, training).on_host().outputs
 
-    def predict(self, X: Any, training: Training | None = None) -> Prediction:
+    def predict(self, X: Any, training: TrainingSettings | None = None) -> Prediction:
         """Predict softmax certainty, or targets, and distance of unscaled rows.
 
         Parameters
@@ -181,14 +183,14 @@ class Member:
 
         from pipelines.nn.settings import torch_device
 
-        training = training or Training()
-        where = torch_device(training.device)
+        training = training or TrainingSettings()
+        torch_name = torch_device(training.device)
         dtype = torch.float32 if self.target is None else torch.float64
-        certainty = torch.empty((len(X), self.inputs.n_outputs), device=where, dtype=dtype)
-        distance = torch.full((len(X),), torch.nan, device=where)
-        done = 0
+        certainty = torch.empty((len(X), self.inputs.n_outputs), device=torch_name, dtype=dtype)
+        distance = torch.full((len(X),), torch.nan, device=torch_name)
+        n_done = 0
         for answer, hidden in self._blocks(X, training):
-            block = slice(done, done := done + len(answer))
+            block = slice(n_done, n_done := n_done + len(answer))
             certainty[block] = answer
             if self.novelty is not None:
                 distance[block] = self.novelty.distance(hidden)
@@ -199,7 +201,7 @@ class Member:
         return Prediction(cupy.from_dlpack(certainty), cupy.from_dlpack(distance))
 
     def _blocks(
-        self, X: Any, training: Training | None
+        self, X: Any, training: TrainingSettings | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield answers and the last hidden layer, what the last dense one is given, of rows.
 
@@ -217,22 +219,23 @@ class Member:
         from pipelines.nn.settings import torch_device
         from pipelines.nn.train import on_device
 
-        training = training or Training()
+        training = training or TrainingSettings()
         step = scoring_rows(self.spec, self.inputs)
         with on_device(training):
-            where = torch_device(training.device)
+            torch_name = torch_device(training.device)
             # A number has more digits than a certainty, and is not to depend on the rows beside it.
             double = self.target is not None and self.spec.network in ("mlp", "table")
             dtype = torch.float64 if double else torch.float32
             weights = {
-                name: torch.tensor(one).to(where, dtype) for name, one in self.weights.items()
+                name: torch.tensor(weight).to(torch_name, dtype)
+                for name, weight in self.weights.items()
             }
-            network = network_to_ask(self.spec, self.inputs, torch.device(where))
+            network = network_to_ask(self.spec, self.inputs, torch.device(torch_name))
             if ":" in self.spec.network:
                 refuse_other_weights(self.spec, network, weights)
-            given = inputs_of_dense_layers(network)
+            dense_inputs = inputs_of_dense_layers(network)
             for first in range(0, len(X), step):
-                block = self.scaling.transform(rows_of(X, slice(first, first + step)))
+                block = self.scaling.transform(take_rows(X, slice(first, first + step)))
                 with np.errstate(over="ignore"):
                     block = block.astype(np.float32, copy=False)
                 beyond = ~np.isfinite(block).all(axis=1)
@@ -242,14 +245,14 @@ class Member:
                         f"row {first + int(np.argmax(beyond))} (from 0) does not; check its numbers"
                     )
                 # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
-                rows = torch.tensor(block, device=where, dtype=dtype)
+                rows = torch.tensor(block, device=torch_name, dtype=dtype)
                 ask = log_certainty if self.target is None else outputs_of
                 answer = ask(network, weights, rows, self.inputs)
-                hidden = given[-1] if given else answer
+                hidden = dense_inputs[-1] if dense_inputs else answer
                 if hidden.ndim > 2:  # of each of several places
                     hidden = hidden.flatten(1, -2).mean(1)
                 yield self._in_units(answer), hidden.float()
-                given.clear()
+                dense_inputs.clear()
 
     def _in_units(self, answer: torch.Tensor) -> torch.Tensor:
         if self.target is None:
@@ -261,13 +264,13 @@ class Member:
         """Change each image at random; float32 of the shape of ``X``."""
         import torch
 
-        from pipelines.nn.augment import augmented
+        from pipelines.nn.augment import augment_images
         from pipelines.nn.networks import as_network_takes
         from pipelines.nn.stack import brightest_of
 
         generator = torch.Generator().manual_seed(seed)
         images = as_network_takes(torch.tensor(X, dtype=torch.float32), self.inputs)
-        changed = augmented(images[None], augment, [generator], brightest_of(X))
+        changed = augment_images(images[None], augment, [generator], brightest_of(X))
         return changed.view(len(X), -1).numpy()
 
     def _stored(self) -> Arrays:
@@ -281,39 +284,39 @@ class Member:
         return self.weights | self.scaling.arrays() | (novelty or {}) | (target or {})
 
     @classmethod
-    def _from_stored(cls, own: Arrays, spec: NetworkSpec, inputs: Inputs) -> Member:
-        scaling = fitted_from(own)
+    def _from_stored(cls, arrays: Arrays, spec: NetworkSpec, inputs: Inputs) -> Member:
+        scaling = fitted_from(arrays)
         weights = {
-            name: one
-            for name, one in own.items()
+            name: array
+            for name, array in arrays.items()
             if name not in ("preparation", "preparation.layout")
             and not name.startswith(("scaling.", "novelty.", "target."))
         }
         # That of a module is made only when it is asked: a network of the user's own is code.
-        shapes: dict[str, Any] = {name: one.shape for name, one in weights.items()}
+        shapes: dict[str, Any] = {name: array.shape for name, array in weights.items()}
         if spec.network in BY_HAND:
             shapes = dict(weight_shapes(spec, inputs))
         novelty = None
-        if "novelty.centers" in own:
-            novelty = FeatureDistance(*(own[f"novelty.{name}"] for name in NOVELTY))
+        if "novelty.centers" in arrays:
+            novelty = FeatureDistance(*(arrays[f"novelty.{name}"] for name in NOVELTY))
             n_classes, n = novelty.centers.shape
             shapes |= {"novelty.whitening": (n, n), "novelty.centers": (n_classes, n)}
         target = None
         if inputs.is_regression:
             shapes |= {f"target.{name}": (1,) for name in TARGET}
-            target = FittedScaling(*(own[f"target.{name}"].item() for name in TARGET))
+            target = FittedScaling(*(arrays[f"target.{name}"].item() for name in TARGET))
         if isinstance(scaling, FittedScaling):
             parts = scaling.arrays()
-            constant = all(one.size == 1 for one in parts.values())
+            constant = all(array.size == 1 for array in parts.values())
             shapes |= dict.fromkeys(parts, (1 if constant else inputs.n_features,))
             if constant:  # numbers, as they were: with an array numpy computes in its precision
-                scaling = FittedScaling(*(one.item() for one in parts.values()))
+                scaling = FittedScaling(*(array.item() for array in parts.values()))
         elif len(scaling.layout) != inputs.n_features:
             raise ValueError(f"its rows have {len(scaling.layout)} columns")
         for name, shape in shapes.items():
-            if np.shape(own[name]) != shape:
-                raise ValueError(f"its {name} has the shape {np.shape(own[name])}, not {shape}")
-            if not np.isfinite(own[name]).all():
+            if np.shape(arrays[name]) != shape:
+                raise ValueError(f"its {name} has the shape {np.shape(arrays[name])}, not {shape}")
+            if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} is not finite")
         return cls(spec, inputs, weights, scaling, novelty, target)
 
@@ -331,15 +334,17 @@ class Ensemble:
     members: Sequence[Member]
     classes_: np.ndarray
 
-    def member_proba(self, X: Any, training: Training | None = None) -> np.ndarray:
+    def member_proba(self, X: Any, training: TrainingSettings | None = None) -> np.ndarray:
         """The ``outputs`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
-    def predict(self, X: Any, training: Training | None = None) -> Prediction:
+    def predict(self, X: Any, training: TrainingSettings | None = None) -> Prediction:
         """Predict each member's outputs, and the mean of their distances."""
-        of_members = [member.predict(X, training) for member in self.members]
-        distance = to_host(np.stack([one.distance for one in of_members]).mean(axis=0))
-        return Prediction(np.stack([one.outputs for one in of_members]), distance)
+        predictions = [member.predict(X, training) for member in self.members]
+        distance = to_host(
+            np.stack([prediction.distance for prediction in predictions]).mean(axis=0)
+        )
+        return Prediction(np.stack([prediction.outputs for prediction in predictions]), distance)
 
     def save(self, path: Path, **about: Any) -> None:
         """Write all members as one safetensors file: numbers and text, no code.
@@ -348,7 +353,7 @@ class Ensemble:
         """
         arrays: Arrays = {}
         for number, member in enumerate(self.members):
-            arrays |= {f"{number}.{name}": one for name, one in member._stored().items()}
+            arrays |= {f"{number}.{name}": array for name, array in member._stored().items()}
         inputs = asdict(replace(self.members[0].inputs, module=None))
         del inputs["module"]
         specs = [asdict(member.spec) for member in self.members]
@@ -374,7 +379,7 @@ class Ensemble:
             The file is missing or not such a file, or its networks are not the user's own.
         """
         refuse_network(network, path)
-        ensemble = load_model(
+        ensemble = read_model_file(
             path,
             partial(cls._from_stored, network=network),
             "an ensemble that this program saved",
@@ -389,29 +394,31 @@ class Ensemble:
         shape = stored["image_shape"]
         inputs = Inputs(stored["n_features"], stored["n_classes"], tuple(shape) if shape else None)
         is_name = isinstance(network, str)
-        of_own = replace(inputs, module=NotNamed if network is None else network)
+        own_inputs = replace(inputs, module=NotNamed if network is None else network)
         if is_name:
-            of_own = inputs
+            own_inputs = inputs
         members = []
-        for number, one in enumerate(about["members"]):
+        for number, spec_fields in enumerate(about["members"]):
             prefix = f"{number}."
-            own = {
+            member_arrays = {
                 name.removeprefix(prefix): array
                 for name, array in arrays.items()
                 if name.startswith(prefix)
             }
-            spec = NetworkSpec(**one)
+            spec = NetworkSpec(**spec_fields)
             is_own = ":" in spec.network
             if is_own and is_name:
                 spec = replace(spec, network=network)
-            members.append(Member._from_stored(own, spec, of_own if is_own else inputs))
+            members.append(
+                Member._from_stored(member_arrays, spec, own_inputs if is_own else inputs)
+            )
         classes = labels_from_json(about["classes"])
         if not members or len(classes) != members[0].inputs.n_classes:
             raise ValueError("its members and classes do not belong together")
         return cls(members, classes)
 
 
-def refuse_network(network: Any, path: Path, *kinds: str) -> None:
+def refuse_network(network: Any, path: Path, *stored_networks: str) -> None:
     """Refuse a network that is to be that of a file, unless both are of the user's own.
 
     Parameters
@@ -424,8 +431,8 @@ def refuse_network(network: Any, path: Path, *kinds: str) -> None:
             f"{opt('network')} must be FILE.py:Class or module:Class, got {network}; networks of "
             "this program need not be named"
         )
-    if network is not None and not all(":" in kind for kind in kinds):
+    if network is not None and not all(":" in name for name in stored_networks):
         raise InputError(
             f"{opt('network')} is for networks of your own, {path} has "
-            f"{', '.join(sorted({*kinds}))}; leave it out"
+            f"{', '.join(sorted({*stored_networks}))}; leave it out"
         )

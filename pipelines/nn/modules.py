@@ -22,7 +22,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn import functional
 
 from pipelines.data.fits import Progress
-from pipelines.nn.augment import augmented
+from pipelines.nn.augment import augment_images
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import (
     CNN,
@@ -33,14 +33,14 @@ from pipelines.nn.networks import (
     make_network,
 )
 from pipelines.nn.recording import RecordedStep
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
     Result,
-    Trained,
-    scaling_of,
+    TrainedNetwork,
     squared_loss,
+    stack_scaling,
 )
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ STEPS_BETWEEN = 16  # of which the share done is told
 
 def train_modules(
     stack: Stack,
-    training: Training,
+    training: TrainingSettings,
     collect: Callable[[int, Tensors], Result],
-) -> Iterator[Progress | Trained[Result]]:
-    """Train one network for each part of a stack; see ``pipelines.nn.train.train``.
+) -> Iterator[Progress | TrainedNetwork[Result]]:
+    """Train one network for each part of a stack; see ``pipelines.nn.train.train_stack``.
 
     Every network takes equally many steps an epoch, on batches of equal size; the rows that are
     left over, fewer than a batch, are others each time.
@@ -68,8 +68,8 @@ def train_modules(
         make_network(stack.spec, stack.inputs, seed_from(part.generator)) for part in stack.parts
     ]
     slots = list(range(len(networks)))
-    pays = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
-    together = len(slots) > 1 and pays and vmap_can(networks[0], stack.inputs)
+    is_faster = training.device != "cpu" or training.batch_size <= MOST_TOGETHER
+    together = len(slots) > 1 and is_faster and vmap_can(networks[0], stack.inputs)
     for turn in [slots] if together else [[slot] for slot in slots]:
         trainer = _Trainer(stack, training, turn, [networks[slot] for slot in turn])
         for item in trainer.train(collect):
@@ -112,17 +112,17 @@ class _Networks:
     """
 
     def __init__(self, networks: Sequence[nn.Module], device: torch.device, precision: str) -> None:
-        weights, self.buffers = stack_module_state([one.to(device) for one in networks])
+        weights, self.buffers = stack_module_state([network.to(device) for network in networks])
         self.weights = {}
-        for name, own in weights.items():
-            one = own.detach()
-            if one.ndim == 5:  # of a convolution, laid out as a CPU and tensor cores take them
-                one = one.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
-            self.weights[name] = one.requires_grad_()
+        for name, tensor in weights.items():
+            weight = tensor.detach()
+            if weight.ndim == 5:  # of a convolution, laid out as a CPU and tensor cores take them
+                weight = weight.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+            self.weights[name] = weight.requires_grad_()
         self._precision, self._device = precision, device.type
-        self._n, one = len(networks), copy.deepcopy(networks[0]).to("meta").train()
-        self._one = one.in_groups(self._n) if isinstance(one, CNN) else one
-        self._by_vmap = self._n > 1 and not isinstance(one, CNN)
+        self._n, network = len(networks), copy.deepcopy(networks[0]).to("meta").train()
+        self._network = network.in_groups(self._n) if isinstance(network, CNN) else network
+        self._by_vmap = self._n > 1 and not isinstance(network, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Outputs, (n_networks, n_rows, n_outputs), of X, (n_rows, n_networks, ...)."""
@@ -131,7 +131,10 @@ class _Networks:
             outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
             return outputs
         weights, buffers = (
-            {name: one.flatten(0, 1) if one.ndim > 1 else one[0] for name, one in arrays.items()}
+            {
+                name: tensor.flatten(0, 1) if tensor.ndim > 1 else tensor[0]
+                for name, tensor in arrays.items()
+            }
             for arrays in (self.weights, self.buffers)
         )
         outputs = self._call(weights, buffers, X.flatten(1, 2))
@@ -140,10 +143,10 @@ class _Networks:
     def _call(self, weights: Tensors, buffers: Tensors, X: torch.Tensor) -> torch.Tensor:
         tensors = weights | buffers
         with autocast(self._device, self._precision):
-            outputs: torch.Tensor = functional_call(self._one, tensors, (X,))
-        for name, one in buffers.items():
-            if tensors[name] is not one:  # a module that assigns, where others add in place
-                one.copy_(tensors[name])
+            outputs: torch.Tensor = functional_call(self._network, tensors, (X,))
+        for name, buffer in buffers.items():
+            if tensors[name] is not buffer:  # a module that assigns, where others add in place
+                buffer.copy_(tensors[name])
         return outputs.float()
 
 
@@ -151,7 +154,7 @@ class _Trainer:
     """The training of networks that take their steps together."""
 
     def __init__(
-        self, stack: Stack, training: Training, slots: list[int], networks: list[nn.Module]
+        self, stack: Stack, training: TrainingSettings, slots: list[int], networks: list[nn.Module]
     ) -> None:
         self._stack, self._training, self._slots = stack, training, slots
         rows, self._parts = stack.rows, [stack.parts[slot] for slot in slots]
@@ -163,8 +166,8 @@ class _Trainer:
         ]
         self._is_regression = stack.inputs.is_regression
         self._targets = rows.targets if self._is_regression else rows.targets.argmax(1)
-        self._scaling = scaling_of(self._parts, rows.device)
-        self._target = scaling_of(self._parts, rows.device, "target")
+        self._scaling = stack_scaling(self._parts, rows.device)
+        self._target = stack_scaling(self._parts, rows.device, "target")
         self._batch_size = min(training.batch_size, stack.n_rows)
         self._n_steps = stack.n_rows // self._batch_size
         total = self._n_steps * training.max_epochs
@@ -182,24 +185,30 @@ class _Trainer:
 
     def train(
         self, collect: Callable[[int, Tensors], Result]
-    ) -> Iterator[Progress | Trained[Result]]:
+    ) -> Iterator[Progress | TrainedNetwork[Result]]:
         training, n = self._training, len(self._slots)
         max_epochs, patience = training.max_epochs, training.patience
         losses: list[list[float]] = [[] for _ in self._slots]
-        least, since = [math.inf] * n, [0] * n
-        kept = [self._weights_of(number) for number in range(n)] if patience else []
+        least, stale_epochs = [math.inf] * n, [0] * n
+        kept_weights = [self._weights_of(number) for number in range(n)] if patience else []
         learn: Learn = self._learn
         if self._records:
             learn = RecordedStep(self._learn, self._stack.rows.device)
         started = time.perf_counter()
         for epoch in range(max_epochs):
-            running = [number for number in range(n) if not patience or since[number] < patience]
-            running = [x for x in running if not losses[x] or math.isfinite(losses[x][-1])]
+            running = [
+                number for number in range(n) if not patience or stale_epochs[number] < patience
+            ]
+            running = [
+                number
+                for number in running
+                if not losses[number] or math.isfinite(losses[number][-1])
+            ]
             if not running:
                 break
             total = torch.zeros(n, device=self._stack.rows.device)
-            for share in self._epoch(learn, total):
-                yield Progress((epoch + share) / max_epochs)
+            for fraction in self._epoch(learn, total):
+                yield Progress((epoch + fraction) / max_epochs)
             of_epoch = (total / self._n_steps).tolist()
             for number in running:
                 losses[number].append(of_epoch[number])
@@ -208,20 +217,22 @@ class _Trainer:
                     if len(part.out_of_bag):
                         rows = part.out_of_bag - slot * self._stack.step
                         loss = self._stack.score(slot, rows, self._weights_of(number)).loss
-                    since[number] += 1
+                    stale_epochs[number] += 1
                     if loss < least[number]:
-                        least[number], since[number] = loss, 0
+                        least[number], stale_epochs[number] = loss, 0
                         weights = self._weights_of(number)
-                        kept[number] = {name: one.clone() for name, one in weights.items()}
+                        kept_weights[number] = {
+                            name: tensor.clone() for name, tensor in weights.items()
+                        }
         seconds = (time.perf_counter() - started) / n
         for number, slot in enumerate(self._slots):
-            weights = kept[number] if patience else self._weights_of(number)
+            weights = kept_weights[number] if patience else self._weights_of(number)
             status = OK if all(map(math.isfinite, losses[number])) else DIVERGED
-            yield Trained(collect(slot, weights), tuple(losses[number]), status, seconds)
+            yield TrainedNetwork(collect(slot, weights), tuple(losses[number]), status, seconds)
 
     def _weights_of(self, number: int) -> Tensors:
         arrays = self._networks.weights | self._networks.buffers
-        return {name: one.detach()[number] for name, one in arrays.items()}
+        return {name: tensor.detach()[number] for name, tensor in arrays.items()}
 
     def _epoch(self, learn: Learn, total: torch.Tensor) -> Iterator[float]:
         """Make the steps of one epoch, whose losses are added to those of each network; yield the
@@ -241,7 +252,7 @@ class _Trainer:
         stack, augment = self._stack, self._training.augment
         if augment != "none":
             images = as_network_takes(X, stack.inputs)
-            X = augmented(images, augment, self._generators, stack.rows.brightest).view_as(X)
+            X = augment_images(images, augment, self._generators, stack.rows.brightest).view_as(X)
         losses = learn(X, self._targets.index_select(0, flat))
         self._schedule.step()
         return losses
@@ -269,15 +280,15 @@ class _Trainer:
             outputs = self._networks(X)
         if self._is_regression:
             truth = truth.view(n, size, 1).sub_(self._target[0]).div_(self._target[1])
-            each = squared_loss(outputs.view_as(truth), truth)
+            row_losses = squared_loss(outputs.view_as(truth), truth)
         else:
-            each = functional.cross_entropy(
+            row_losses = functional.cross_entropy(
                 outputs.flatten(0, 1),
                 truth,
                 reduction="none",
                 label_smoothing=self._training.label_smoothing,
             )
-        losses = each.view(n, size).mean(1)
+        losses = row_losses.view(n, size).mean(1)
         losses.sum().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=self._alike)
@@ -285,7 +296,7 @@ class _Trainer:
 
 
 def _optimizer(
-    weights: Tensors, specs: Sequence[Any], training: Training, records: bool
+    weights: Tensors, specs: Sequence[Any], training: TrainingSettings, records: bool
 ) -> torch.optim.Optimizer:
     """Make torch's optimiser; weights of one dimension, biases and norms, do not decay.
 
@@ -296,34 +307,36 @@ def _optimizer(
     adam, groups, stop = training.optimizer != "sgd", [], 0
     for spec, networks in groupby(specs):
         start, stop = stop, stop + len(list(networks))
-        decaying, others = list[torch.Tensor](), list[torch.Tensor]()
-        for name, one in weights.items():
-            own = one
+        with_decay, without_decay = list[torch.Tensor](), list[torch.Tensor]()
+        for name, weight in weights.items():
+            part = weight
             if len(specs) > 1:
-                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
-                own = one.detach()[start:stop]
-                own.grad = one.grad[start:stop]
-            (decaying if one.ndim > 2 and not name.endswith("bias") else others).append(own)
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                part = weight.detach()[start:stop]
+                part.grad = weight.grad[start:stop]
+            (with_decay if weight.ndim > 2 and not name.endswith("bias") else without_decay).append(
+                part
+            )
         momentum = spec.momentum
         rule = {"momentum": momentum, "nesterov": momentum > 0}
         rate = spec.learning_rate
-        where = next(iter(weights.values())).device
+        device = next(iter(weights.values())).device
         groups += [
             {
-                "params": some,
+                "params": tensors,
                 "weight_decay": decay,
-                "lr": torch.tensor(rate, device=where) if records else rate,
+                "lr": torch.tensor(rate, device=device) if records else rate,
             }
             | ({"betas": (momentum, 0.999)} if adam else rule)
-            for some, decay in ((decaying, training.weight_decay), (others, 0.0))
-            if some
+            for tensors, decay in ((with_decay, training.weight_decay), (without_decay, 0.0))
+            if tensors
         ]
     if adam:
         return torch.optim.AdamW(groups, fused=True, capturable=records)
     return torch.optim.SGD(groups, fused=True)
 
 
-def _schedule(optimizer: torch.optim.Optimizer, training: Training, n_steps: int) -> Any:
+def _schedule(optimizer: torch.optim.Optimizer, training: TrainingSettings, n_steps: int) -> Any:
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "onecycle":
         rates = [float(group["lr"]) for group in optimizer.param_groups]

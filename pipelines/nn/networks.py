@@ -63,8 +63,8 @@ def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
         if spec.network == "cnn":
             return CNN(spec.n_conv_layer, inputs)
         if inputs.module is not None or ":" in spec.network:
-            return _users(spec, inputs)
-        return _torchvisions(spec.network, inputs)
+            return _user_network(spec, inputs)
+        return _torchvision_network(spec.network, inputs)
 
 
 def autocast(device: str, precision: str) -> torch.autocast:
@@ -115,10 +115,10 @@ def refuse_other_weights(
     spec: NetworkSpec, network: nn.Module, weights: Mapping[str, torch.Tensor]
 ) -> None:
     """Refuse a network of the user's own that is not the one whose weights these are."""
-    own = network.state_dict()
-    counters = {name for name, tensor in own.items() if not tensor.is_floating_point()}
-    for name in sorted({*own, *weights} - (counters - set(weights))):
-        shapes = [tuple(side[name].shape) if name in side else None for side in (own, weights)]
+    state = network.state_dict()
+    counters = {name for name, tensor in state.items() if not tensor.is_floating_point()}
+    for name in sorted({*state, *weights} - (counters - set(weights))):
+        shapes = [tuple(side[name].shape) if name in side else None for side in (state, weights)]
         if shapes[0] != shapes[1]:
             raise InputError(
                 f"{opt('network')} must be the network that was trained, got {spec.network}, "
@@ -128,11 +128,11 @@ def refuse_other_weights(
 
 def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
     """A list to which every call of the network adds what its dense layers were given."""
-    given: list[torch.Tensor] = []
+    dense_inputs: list[torch.Tensor] = []
     for layer in network.modules():
         if isinstance(layer, nn.Linear | _Dense):
-            layer.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0]))
-    return given
+            layer.register_forward_pre_hook(lambda _, arguments: dense_inputs.append(arguments[0]))
+    return dense_inputs
 
 
 class StudyNetwork(nn.Module):
@@ -236,7 +236,7 @@ class _GroupedLinear(nn.Linear):
         return outputs + self.bias
 
 
-class Coloured(nn.Module):
+class GrayToColour(nn.Module):
     """A network for images of three channels that is given one."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -249,7 +249,7 @@ class Coloured(nn.Module):
         return outputs
 
 
-def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
+def _torchvision_network(name: str, inputs: Inputs) -> nn.Module:
     models = torchvision_models(name, OWN)
     if inputs.image_shape is None:
         raise InputError(
@@ -257,17 +257,17 @@ def _torchvisions(name: str, inputs: Inputs) -> nn.Module:
             f"{opt('network', 'mlp')}"
         )
     # The auxiliary outputs of two models are for training on the full ImageNet.
-    without = {"aux_logits": False, "init_weights": True}
+    keywords = {"aux_logits": False, "init_weights": True}
     if name not in ("googlenet", "inception_v3"):
-        without = {}
+        keywords = {}
     network: nn.Module = models.get_model(
-        name, weights=None, num_classes=inputs.n_outputs, **without
+        name, weights=None, num_classes=inputs.n_outputs, **keywords
     )
     gray = channels_height_width(inputs.image_shape)[0] == 1
-    return Coloured(network) if gray else network
+    return GrayToColour(network) if gray else network
 
 
-def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
+def torchvision_models(name: str, names: Sequence[str]) -> ModuleType:
     """Import ``torchvision.models``, of which ``name`` is one.
 
     Raises
@@ -277,28 +277,30 @@ def torchvision_models(name: str, own: Sequence[str]) -> ModuleType:
     """
     need_torchvision(opt("network", name))
     models = importlib.import_module("torchvision.models")
-    if name not in (known := models.list_models(module=models)):
-        near = get_close_matches(name.lower(), [*own, *known], n=1)
+    if name not in (model_names := models.list_models(module=models)):
+        near = get_close_matches(name.lower(), [*names, *model_names], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InputError(
-            f"{opt('network')} must be one of {', '.join(own)}, a name of torchvision.models, or "
+            f"{opt('network')} must be one of {', '.join(names)}, a name of torchvision.models, or "
             f"your own, module:Class or FILE.py:Class, got {name!r}{hint}"
         )
     return models
 
 
-def _users(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
+def _user_network(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
     """Make a network of the user's class, or a copy of their module with fresh weights."""
     if inputs.module is NotNamed:
         raise InputError(
             f"{opt('network')} must be named again, as the file that names {spec.network} may "
             f"be anybody's, got none; look at it, then give {opt('network', spec.network)}"
         )
-    made = inputs.module if inputs.module is not None else load_object("network", spec.network)
-    if isinstance(made, nn.Module):
-        network = copy.deepcopy(made)
-        for one in network.modules():
-            if callable(reset := getattr(one, "reset_parameters", None)):
+    module_or_class = (
+        inputs.module if inputs.module is not None else load_object("network", spec.network)
+    )
+    if isinstance(module_or_class, nn.Module):
+        network = copy.deepcopy(module_or_class)
+        for layer in network.modules():
+            if callable(reset := getattr(layer, "reset_parameters", None)):
                 reset()
         return network
     shape = inputs.image_shape
@@ -311,9 +313,9 @@ def _users(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
         **{name: value for name in WHOLE if (value := getattr(spec, name))},
     }
     try:
-        takes = inspect.signature(made).parameters
-        given = {name: value for name, value in offered.items() if name in takes}
-        network = made(**given)
+        parameters = inspect.signature(module_or_class).parameters
+        arguments = {name: value for name, value in offered.items() if name in parameters}
+        network = module_or_class(**arguments)
     except user_files.USER_ERRORS as error:
         raise InputError(
             f"{opt('network')} must be a module that can be made, got {spec.network} "
@@ -339,7 +341,7 @@ def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
     )
 
 
-def network_lines(spec: NetworkSpec, inputs: Inputs) -> list[str]:
+def describe_network(spec: NetworkSpec, inputs: Inputs) -> list[str]:
     """Say how large a network is, in a line for the user.
 
     Raises
@@ -355,12 +357,12 @@ def network_lines(spec: NetworkSpec, inputs: Inputs) -> list[str]:
     except user_files.USER_ERRORS as error:
         raise refusal_of_rows(spec, error) from None
     if shape != (2, inputs.n_outputs):
-        wanted = f"an output for each of {inputs.n_classes} classes"
+        needed_outputs = f"an output for each of {inputs.n_classes} classes"
         if inputs.is_regression:
-            wanted = "one output for the target"
+            needed_outputs = "one output for the target"
         raise InputError(
-            f"{opt('network')} must give {wanted}, got {spec.network}, which gives {shape} "
+            f"{opt('network')} must give {needed_outputs}, got {spec.network}, which gives {shape} "
             "for two rows"
         )
-    n_weights = sum(one.numel() for one in network.parameters())
+    n_weights = sum(weight.numel() for weight in network.parameters())
     return [f"network    {spec.network}: {n_weights:,} weights"]

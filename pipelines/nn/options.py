@@ -8,11 +8,11 @@ from pipelines.data.user_code import absolute_name, named_code
 from pipelines.run.options import option
 
 
-def network_option(default: str, of: str = "") -> Any:
+def network_option(default: str, head: str = "") -> Any:
     """Return the option ``--network``; its help begins with ``of`` and ends with the default."""
     return option(
         None,
-        f"{of}conv (the study's: one convolution), mlp, table, cnn, a name of torchvision.models "
+        f"{head}conv (the study's: one convolution), mlp, table, cnn, a name of torchvision.models "
         "(random weights), or your own nn.Module: module:Class or FILE.py:Class (default: "
         f"{default})",
         metavar="NAME",
@@ -21,11 +21,11 @@ def network_option(default: str, of: str = "") -> Any:
     )
 
 
-def again(what: str) -> Any:
+def own_code_option(subject: str) -> Any:
     """Return an option of ``predict`` that names code of a run, such as a network, once more."""
     return option(
         None,
-        f"{what}, if the run had one: named again, as a folder cannot name code to run",
+        f"{subject}, if the run had one: named again, as a folder cannot name code to run",
         parse=absolute_name,
         metavar="FILE.py:NAME",
     )

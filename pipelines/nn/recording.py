@@ -49,8 +49,8 @@ class RecordedStep:
             return self._beside(self._stream, arguments)
         if self._graph is None:
             self._graph = self._record(self._stream, arguments)
-        for own, argument in zip(self._arguments, arguments, strict=True):
-            own.copy_(argument)
+        for buffer, argument in zip(self._arguments, arguments, strict=True):
+            buffer.copy_(argument)
         self._graph.replay()
         return self._result
 

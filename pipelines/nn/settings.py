@@ -27,7 +27,7 @@ OF_OPTIMIZER = ("optimizer", "schedule", "label_smoothing", "weight_decay")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSettings:
     """Settings of a run.
 
     Attributes
@@ -99,12 +99,17 @@ class Training:
         precision: str = "fp32",
         is_regression: bool = False,
         **settings: Any,
-    ) -> Training:
+    ) -> TrainingSettings:
         """Make settings, with the defaults of a kind of network where None is given."""
-        asked: set[Any] = {optimizer, schedule}
+        chosen_settings: set[Any] = {optimizer, schedule}
         if network != "table":
-            asked |= {label_smoothing, weight_decay, patience}
-        if network in BY_HAND and asked == {None} and augment == "none" and precision != "bf16":
+            chosen_settings |= {label_smoothing, weight_decay, patience}
+        if (
+            network in BY_HAND
+            and chosen_settings == {None}
+            and augment == "none"
+            and precision != "bf16"
+        ):
             batch, epochs = cls.batch_size, cls.max_epochs
             if is_regression:
                 settings["least_fall"] = REGRESSION_FALL
@@ -138,9 +143,9 @@ class Training:
         )
 
 
-def _epochs(n_steps: int, a_epoch: int, bounds: tuple[int, int]) -> int:
-    fewest, most = bounds
-    return min(max(n_steps // a_epoch, fewest), most)
+def _epochs(n_steps: int, steps_per_epoch: int, bounds: tuple[int, int]) -> int:
+    min_epochs, max_epochs = bounds
+    return min(max(n_steps // steps_per_epoch, min_epochs), max_epochs)
 
 
 def torch_device(device: str) -> str:

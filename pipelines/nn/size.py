@@ -62,9 +62,9 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
 
     network = make_network(spec, inputs).eval()
     floats = [inputs.n_features]
-    for one in network.modules():
-        if not list(one.children()):
-            one.register_forward_hook(
+    for module in network.modules():
+        if not list(module.children()):
+            module.register_forward_hook(
                 lambda _, __, outputs: floats.append(getattr(outputs, "numel", int)())
             )
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -72,7 +72,7 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
             network(as_network_takes(torch.zeros(1, inputs.n_features), inputs))
         except USER_ERRORS as error:
             raise refusal_of_rows(spec, error) from None
-    weights = sum(one.numel() for one in network.parameters())
+    weights = sum(weight.numel() for weight in network.parameters())
     # What each layer gives, and the gradients by it; a product is two operations.
     return Size(weights, 2 * sum(floats), 3 * counter.get_total_flops() // 2)
 
@@ -87,12 +87,12 @@ def training_bytes(
     """
     size = size_of(spec, inputs)
     # Weights and velocities; of a module their gradients, and Adam's second mean, too.
-    own = (2 if spec.network in BY_HAND else 4) * FLOAT * size.weights
+    network_bytes = (2 if spec.network in BY_HAND else 4) * FLOAT * size.weights
     step = FLOAT * batch_size * size.floats
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_outputs)
     orders = 2 * 8 * n_rows
     scoring = max(SCORING_BYTES, FLOAT * size.floats)
-    return n_networks * (own + step + orders) + shared + scoring
+    return n_networks * (network_bytes + step + orders) + shared + scoring
 
 
 def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
@@ -100,7 +100,7 @@ def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
     return max(1, SCORING_BYTES // (FLOAT * size_of(spec, inputs).floats))
 
 
-def predicted_cost(
+def predicted_training_seconds(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
     """Predict the seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.user_code import named_code
-from pipelines.data.user_files import read_yaml
+from pipelines.data.user_files import read_user_yaml
 from pipelines.errors import InputError, opt
 
 PRESETS = ("study", "small", "mlp", "table", "cnn")
@@ -45,7 +45,7 @@ def code_of_space(name: str) -> list[str]:
     if Path(name).suffix not in (".yaml", ".yml"):
         return []
     try:
-        content = read_yaml(name, opt("space"))
+        content = read_user_yaml(name, opt("space"))
     except InputError:
         return []
     network = content.get("network") if isinstance(content, Mapping) else None
@@ -53,7 +53,7 @@ def code_of_space(name: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Range:
+class UniformBounds:
     """Bounds of a uniform draw, both included; of log10 of the value where ``log10`` is true."""
 
     low: float
@@ -64,7 +64,7 @@ class Range:
     @classmethod
     def of(
         cls, name: str, value: Any, where: str, limits: tuple[float, float], whole: bool = False
-    ) -> Range:
+    ) -> UniformBounds:
         """Read the range that a file says of the hyper-parameter ``name``.
 
         Parameters
@@ -81,8 +81,10 @@ class Range:
         log10 = isinstance(value, Mapping) and list(value) == ["log10"] and not whole
         pair = value["log10"] if log10 else value
         pair = pair if isinstance(pair, list) else [pair, pair]
-        kinds = (int,) if whole else (int, float)  # a bool is no number
-        if len(pair) != 2 or not all(type(one) in kinds and math.isfinite(one) for one in pair):
+        number_types = (int,) if whole else (int, float)  # a bool is no number
+        if len(pair) != 2 or not all(
+            type(number) in number_types and math.isfinite(number) for number in pair
+        ):
             raise refusal
         span = cls(pair[0], pair[1], log10, whole)
         if span.low > span.high:
@@ -154,7 +156,7 @@ class SearchSpace:
     """A kind of network, and a range for each of its hyper-parameters, in the order of a draw."""
 
     network: str
-    ranges: dict[str, Range]
+    ranges: dict[str, UniformBounds]
 
     @classmethod
     def load(cls, name: str, network: str | None = None, optimizer: str = "sgd") -> SearchSpace:
@@ -186,7 +188,7 @@ class SearchSpace:
                 f"{opt('space')} must be one of {', '.join(PRESETS)} or the path of a .yaml "
                 f"file, got {name!r}{hint}"
             )
-        content = read_yaml(path, f"{opt('space')} must be")
+        content = read_user_yaml(path, f"{opt('space')} must be")
         where = opt("space", name)
         if network is not None and isinstance(content, Mapping):
             if content.get("network", network) != network:
@@ -222,16 +224,16 @@ class SearchSpace:
                 f"{where}: network must be one of {', '.join(OWN)}, a name of torchvision.models, "
                 f"or module:Class, got {network!r}"
             )
-        wanted = WANTED.get(network, PARAMETERS[3:])
-        known = PARAMETERS if ":" in network else wanted
+        required_names = WANTED.get(network, PARAMETERS[3:])
+        names = PARAMETERS if ":" in network else required_names
         for key in content:
-            if key not in (takes := ["network", *known]):
-                near = get_close_matches(str(key), takes, n=1)
+            if key not in (allowed_keys := ["network", *names]):
+                near = get_close_matches(str(key), allowed_keys, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise InputError(
-                    f"{where}: network {network} takes {', '.join(takes)}, got {key!r}{hint}"
+                    f"{where}: network {network} takes {', '.join(allowed_keys)}, got {key!r}{hint}"
                 )
-        missing = [name for name in wanted if name not in content]
+        missing = [name for name in required_names if name not in content]
         if missing:
             raise InputError(
                 f"{where} must say every hyper-parameter of network {network}, "
@@ -239,15 +241,15 @@ class SearchSpace:
             )
         limits = OF_ADAM if network == "table" else LIMITS
         ranges = {
-            name: Range.of(name, content[name], where, limits[name], whole=name in WHOLE)
-            for name in known
+            name: UniformBounds.of(name, content[name], where, limits[name], whole=name in WHOLE)
+            for name in names
             if name in content
         }
         return cls(network, ranges)
 
     def draw(self, generator: np.random.Generator) -> NetworkSpec:
         """Draw the specification of a network."""
-        return self.spec({name: one.draw(generator) for name, one in self.ranges.items()})
+        return self.spec({name: span.draw(generator) for name, span in self.ranges.items()})
 
     def spec(self, parameters: Mapping[str, Any]) -> NetworkSpec:
         """The specification with a value for each of ``ranges``."""
@@ -284,7 +286,7 @@ class SearchSpace:
         """The JSON-serialisable description that ``from_mapping`` reads."""
         return {
             "network": self.network,
-            **{name: one.describe() for name, one in self.ranges.items()},
+            **{name: span.describe() for name, span in self.ranges.items()},
         }
 
 

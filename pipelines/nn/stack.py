@@ -14,7 +14,7 @@ from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import SMALL, FittedScaling, Scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training, torch_device
+from pipelines.nn.settings import TrainingSettings, torch_device
 from pipelines.nn.size import scoring_rows
 from pipelines.nn.space import NetworkSpec
 from pipelines.run_folder.names import DIVERGED, OK
@@ -52,7 +52,7 @@ class DeviceRows:
 
 
 @dataclass(frozen=True)
-class Part:
+class StackPart:
     """A network of a stack, with the rows that it is trained on.
 
     Attributes
@@ -84,12 +84,12 @@ class Part:
     def scaled(self, X: torch.Tensor) -> torch.Tensor:
         """Placed rows, brought to the scale of the network's own where they are."""
         X = X.float()  # images are placed as bytes
-        scaling = scaling_of([self], X.device)
+        scaling = stack_scaling([self], X.device)
         return X.sub_(scaling[0][0]).div_(scaling[1][0]) if scaling else X
 
 
-def scaling_of(
-    parts: Sequence[Part], device: torch.device, kind: str = "scaling"
+def stack_scaling(
+    parts: Sequence[StackPart], device: torch.device, attribute: str = "scaling"
 ) -> list[torch.Tensor]:
     """Centers and scales, (n_networks, 1, n_features or 1), or none of both.
 
@@ -97,7 +97,7 @@ def scaling_of(
     """
     import torch
 
-    scalings = [getattr(part, kind) for part in parts]
+    scalings = [getattr(part, attribute) for part in parts]
     if any(scaling is None for scaling in scalings):
         return []
     return [
@@ -109,7 +109,7 @@ def scaling_of(
 
 
 @dataclass(frozen=True)
-class Trained(Generic[Result]):
+class TrainedNetwork(Generic[Result]):
     """A trained network.
 
     Attributes
@@ -166,11 +166,11 @@ class Stack:
     spec: NetworkSpec
     inputs: Inputs
     rows: DeviceRows
-    parts: list[Part]
+    parts: list[StackPart]
     step: int = 0
     n_rows: int = 0
 
-    def score(self, slot: int, some: np.ndarray, weights: Tensors) -> Score:
+    def score(self, slot: int, row_numbers: np.ndarray, weights: Tensors) -> Score:
         """Score one network on rows of the data set."""
         import torch
 
@@ -179,7 +179,7 @@ class Stack:
         started = time.perf_counter()
         rows = self.rows
         network = network_to_ask(self.spec, self.inputs, rows.device)
-        index = torch.from_numpy(some.astype(np.int64) + slot * self.step).to(rows.device)
+        index = torch.from_numpy(row_numbers.astype(np.int64) + slot * self.step).to(rows.device)
         n_errors, loss, outputs = 0, 0.0, list[np.ndarray]()
         for block in index.split(scoring_rows(self.spec, self.inputs)):
             X = self.parts[slot].scaled(rows.X.index_select(0, block))
@@ -195,8 +195,14 @@ class Stack:
                 loss -= float((output * truth).sum())
             outputs.append(output.cpu().numpy())
         seconds = time.perf_counter() - started
-        counted = None if self.inputs.is_regression else n_errors
-        return Score(len(some), counted, loss / max(1, len(some)), seconds, np.concatenate(outputs))
+        n_wrong = None if self.inputs.is_regression else n_errors
+        return Score(
+            len(row_numbers),
+            n_wrong,
+            loss / max(1, len(row_numbers)),
+            seconds,
+            np.concatenate(outputs),
+        )
 
 
 def squared_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -209,7 +215,11 @@ def squared_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def place_stack(
-    data: FoldedData, parts: Sequence[Part], inputs: Inputs, training: Training, n_rows: int
+    data: FoldedData,
+    parts: Sequence[StackPart],
+    inputs: Inputs,
+    training: TrainingSettings,
+    n_rows: int,
 ) -> Stack:
     """Place what a stack is trained on, for each of its networks the rows drawn, and left out.
 
@@ -222,14 +232,14 @@ def place_stack(
     scalings: list[FittedScaling | None] = [None] * len(parts)
     if isinstance(data.scaling, Preparation):
         step = len(data.y)
-        prepared = [data.scaling_for(part.rows).transform(data.X) for part in parts]
+        prepared_rows = [data.scaling_for(part.rows).transform(data.X) for part in parts]
         y = np.tile(data.y, len(parts))
-        placed = DeviceRows(
-            _tensor(partial(np.concatenate, prepared), training),
+        device_rows = DeviceRows(
+            _tensor(partial(np.concatenate, prepared_rows), training),
             _tensor(partial(_targets, y, inputs), training),
         )
     else:
-        placed = place_rows(data, inputs, training)
+        device_rows = place_rows(data, inputs, training)
         if _as_they_came(inputs, training):
             scalings = [data.scaling_for(part.rows) for part in parts]
         elif data.scaling.kind == "standardise":
@@ -237,9 +247,11 @@ def place_stack(
     weights = np.ones(len(data.y)) if data.weights is None else data.weights
     targets: list[FittedScaling | None] = [None] * len(parts)
     if inputs.is_regression:
-        whole = target_scaling(data.y)
-        targets = [rescaling(whole, target_scaling(data.y, part.rows)) for part in parts]
-    on_device = []
+        whole_scaling = fit_target_scaling(data.y)
+        targets = [
+            rescaling(whole_scaling, fit_target_scaling(data.y, part.rows)) for part in parts
+        ]
+    placed_parts = []
     for slot, (part, scaling, target) in enumerate(zip(parts, scalings, targets, strict=True)):
         placed_part = replace(
             part,
@@ -249,13 +261,13 @@ def place_stack(
             weights=weights[part.out_of_bag],
             target=target,
         )
-        on_device.append(placed_part)
+        placed_parts.append(placed_part)
     spec = parts[0].spec
     assert spec is not None
-    return Stack(spec, inputs, placed, on_device, step, n_rows)
+    return Stack(spec, inputs, device_rows, placed_parts, step, n_rows)
 
 
-def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRows:
+def place_rows(data: FoldedData, inputs: Inputs, training: TrainingSettings) -> DeviceRows:
     """Place the training rows of every network on the device, once in this process.
 
     Images for a module stay as they came, bytes or numbers, so that they can be augmented, and
@@ -273,20 +285,20 @@ def place_rows(data: FoldedData, inputs: Inputs, training: Training) -> DeviceRo
     return DeviceRows(X, targets, get("brightest", lambda: brightest_of(arrays["images"]())))
 
 
-def _tensor(make: Callable[[], np.ndarray], training: Training) -> torch.Tensor:
+def _tensor(make: Callable[[], np.ndarray], training: TrainingSettings) -> torch.Tensor:
     import torch
 
     return torch.from_numpy(make()).to(torch_device(training.device))
 
 
-def placed_rows(data: FoldedData, inputs: Inputs, training: Training) -> dict[str, Any]:
+def placed_rows(data: FoldedData, inputs: Inputs, training: TrainingSettings) -> dict[str, Any]:
     """Make what ``place_rows`` places, as arrays of cupy by name; see ``data.placement.place``."""
     arrays = _host_arrays(data, inputs, training)
     return {name: to_device(make(), "gpu") for name, make in arrays.items()}
 
 
 def _host_arrays(
-    data: FoldedData, inputs: Inputs, training: Training
+    data: FoldedData, inputs: Inputs, training: TrainingSettings
 ) -> dict[str, Callable[[], np.ndarray]]:
     """What makes rows and targets for networks, by the names that a placement has them under."""
 
@@ -300,13 +312,13 @@ def _host_arrays(
     return {**X, "targets": partial(_targets, data.y, inputs)}
 
 
-def _as_they_came(inputs: Inputs, training: Training) -> bool:
+def _as_they_came(inputs: Inputs, training: TrainingSettings) -> bool:
     return training.optimizer is not None and inputs.image_shape is not None
 
 
 def _targets(y: np.ndarray, inputs: Inputs) -> np.ndarray:
     if inputs.is_regression:
-        return target_scaling(y).transform(y)[:, None].astype(np.float32)
+        return fit_target_scaling(y).transform(y)[:, None].astype(np.float32)
     return np.eye(inputs.n_classes, dtype=np.float32)[y]
 
 
@@ -320,11 +332,11 @@ def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
 
     It takes out again what the placed rows know of the rows left out.
     """
-    whole = data.placement.get("scaling", partial(data.scaling_for, None))
-    own = data.scaling_for(rows)
-    assert isinstance(whole, FittedScaling)
-    assert isinstance(own, FittedScaling)
-    return rescaling(whole, own)
+    whole_scaling = data.placement.get("scaling", partial(data.scaling_for, None))
+    part_scaling = data.scaling_for(rows)
+    assert isinstance(whole_scaling, FittedScaling)
+    assert isinstance(part_scaling, FittedScaling)
+    return rescaling(whole_scaling, part_scaling)
 
 
 def rescaling(whole: FittedScaling, part: FittedScaling) -> FittedScaling:
@@ -332,7 +344,7 @@ def rescaling(whole: FittedScaling, part: FittedScaling) -> FittedScaling:
     return FittedScaling((part.center - whole.center) / whole.scale, part.scale / whole.scale)
 
 
-def target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScaling:
+def fit_target_scaling(y: np.ndarray, rows: np.ndarray | None = None) -> FittedScaling:
     """Standardise float64 targets on ``rows``, all by default, as ``Scaling`` fits it.
 
     Of rows whose targets are all equal the deviation is that of all targets; where these are equal,

@@ -14,17 +14,17 @@ from pipelines.data.fits import Progress
 from pipelines.nn.by_hand import StackedWeights, epoch_order
 from pipelines.nn.early_stopping import train_with_early_stopping
 from pipelines.nn.recording import RecordedStep
-from pipelines.nn.settings import Training
-from pipelines.nn.stack import DIVERGED, OK, Result, Stack, Tensors, Trained
+from pipelines.nn.settings import TrainingSettings
+from pipelines.nn.stack import DIVERGED, OK, Result, Stack, Tensors, TrainedNetwork
 
 BATCHES_BETWEEN = 64  # of which the share done is told
 
 
-def train(
+def train_stack(
     networks: Stack,
-    training: Training,
+    training: TrainingSettings,
     collect: Callable[[int, Tensors], Result],
-) -> Iterator[Progress | Trained[Result]]:
+) -> Iterator[Progress | TrainedNetwork[Result]]:
     """Train one network for each part of a stack, together; each ends by itself.
 
     A network trained in a stack and one trained alone go through the same steps: they
@@ -58,9 +58,9 @@ def train(
 
 def _train_by_hand(
     networks: Stack,
-    training: Training,
+    training: TrainingSettings,
     collect: Callable[[int, Tensors], Result],
-) -> Iterator[Progress | Trained[Result]]:
+) -> Iterator[Progress | TrainedNetwork[Result]]:
     n, max_epochs = len(networks.parts), training.max_epochs
     stack = StackedWeights(networks)
     step = RecordedStep(stack.step, networks.rows.device)
@@ -74,8 +74,8 @@ def _train_by_hand(
             epoch_order(networks.parts[part].rows, networks.parts[part].generator)
             for part in running
         ]
-        for share in _epoch(stack, step, orders, training.batch_size):
-            yield Progress(1 - len(running) * (1 - (epoch + share) / max_epochs) / n)
+        for fraction in _epoch(stack, step, orders, training.batch_size):
+            yield Progress(1 - len(running) * (1 - (epoch + fraction) / max_epochs) / n)
         total = stack.loss.tolist()
         epoch_losses = [loss / len(order) for loss, order in zip(total, orders, strict=True)]
         seconds += time.perf_counter() - started
@@ -95,9 +95,9 @@ def _train_by_hand(
         if len(running) != len(stack.loss):
             stack = stack.narrow(0, len(running))
             step = RecordedStep(stack.step, networks.rows.device)
-    for part, own in enumerate(losses):
-        status = OK if math.isfinite(own[-1]) else DIVERGED
-        yield Trained(results[part], tuple(own), status, seconds / n)
+    for part, network_losses in enumerate(losses):
+        status = OK if math.isfinite(network_losses[-1]) else DIVERGED
+        yield TrainedNetwork(results[part], tuple(network_losses), status, seconds / n)
 
 
 def _epoch(
@@ -109,8 +109,8 @@ def _epoch(
     stack.loss.zero_()
     device = stack.loss.device
     n_together = min(len(order) for order in orders) // batch_size
-    together = np.stack([order[: n_together * batch_size] for order in orders])
-    batches = torch.from_numpy(together).to(device).view(len(orders), n_together, batch_size)
+    batched_rows = np.stack([order[: n_together * batch_size] for order in orders])
+    batches = torch.from_numpy(batched_rows).to(device).view(len(orders), n_together, batch_size)
     batches = batches.transpose(0, 1).contiguous()
     for number, batch in enumerate(batches.unbind()):
         step(batch)
@@ -118,15 +118,15 @@ def _epoch(
             yield number / n_together
     # What is left of each, at most two batches, is no longer of one size.
     for slot, order in enumerate(orders):
-        left = torch.from_numpy(order[n_together * batch_size :]).to(device)
-        if len(left):
-            alone = stack.narrow(slot, 1)
-            for batch in left.split(batch_size):
-                alone.step(batch[None])
+        remaining_rows = torch.from_numpy(order[n_together * batch_size :]).to(device)
+        if len(remaining_rows):
+            lone_stack = stack.narrow(slot, 1)
+            for batch in remaining_rows.split(batch_size):
+                lone_stack.step(batch[None])
 
 
 @contextmanager
-def on_device(training: Training, *, inference: bool = True) -> Iterator[None]:
+def on_device(training: TrainingSettings, *, inference: bool = True) -> Iterator[None]:
     """Set torch's threads and precision for a computation, and restore them afterwards.
 
     Denormal numbers are taken for zero: velocities of tasks that ReLU switched off fall
@@ -134,7 +134,7 @@ def on_device(training: Training, *, inference: bool = True) -> Iterator[None]:
     """
     import torch
 
-    before, threads_before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    precision_before, threads_before = torch.get_float32_matmul_precision(), torch.get_num_threads()
     if training.device == "cpu":
         torch.set_num_threads(training.n_threads)
         torch.set_flush_denormal(True)
@@ -149,5 +149,5 @@ def on_device(training: Training, *, inference: bool = True) -> Iterator[None]:
         if training.device == "cpu":  # whoever called may need denormal numbers
             torch.set_flush_denormal(False)
             torch.set_num_threads(threads_before)
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(precision_before)
         torch.backends.cudnn.allow_tf32 = cudnn_before

@@ -28,11 +28,11 @@ from pipelines.report.charts import (
 from pipelines.report.classification import test_section
 from pipelines.report.curves import ClassValues, curves_section
 from pipelines.report.importances import importance_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Part, Section, SideBySide, Text
 from pipelines.report.style import BLUE, NARROW, VERMILLION, WIDE
-from pipelines.report.wording import count, shortened
+from pipelines.report.wording import count, shorten
 from pipelines.run_folder.measures import measure_of
-from pipelines.run_folder.ranking import candidates_of, have_all_folds
+from pipelines.run_folder.ranking import have_all_folds, ranked_candidates
 from pipelines.run_folder.reading import read_table
 from pipelines.search.record import (
     CELL,
@@ -59,7 +59,7 @@ class ValidationReport(Report):
     """A run of ``cross_validate``."""
 
     title = "Cross-validation"
-    place = CELL
+    key_columns = CELL
     simplest = "fastest to fit"
     simple_by = ("fit_seconds",)
 
@@ -81,7 +81,7 @@ class ValidationReport(Report):
             return self.cells
         by_candidate = self.cells.groupby("candidate")
         return (
-            candidates_of(self.cells, ["candidate"], self.n_splits or 0)
+            ranked_candidates(self.cells, ["candidate"], self.n_splits or 0)
             .join(by_candidate[["algorithm", "params"]].first(), on="candidate")
             .join(by_candidate[["fit_seconds", "score_seconds"]].mean(), on="candidate")
         )
@@ -107,11 +107,11 @@ class ValidationReport(Report):
     @property
     def fold_scores(self) -> dict[str, np.ndarray]:
         """Scores on the folds of the best candidate of every algorithm."""
-        of = {
+        scores_by_name = {
             name: self.cells[self.cells["candidate"] == candidate]["score"].dropna().to_numpy(float)
             for name, candidate in self.best_of.items()
         }
-        return {name: scores for name, scores in of.items() if len(scores)}
+        return {name: scores for name, scores in scores_by_name.items() if len(scores)}
 
     def size(self) -> str:
         """Count candidates and algorithms."""
@@ -131,12 +131,18 @@ class ValidationReport(Report):
         if self.pairs is None or len(self.best_of) < 2:
             return text
         first, second, *_ = self.best_of
-        both = self.pairs[(self.pairs["first"] == first) & (self.pairs["second"] == second)]
-        if both.empty:
+        pair_rows = self.pairs[(self.pairs["first"] == first) & (self.pairs["second"] == second)]
+        if pair_rows.empty:
             return text
-        far, p, measure = abs(both["mean"].iloc[0]), both["p_holm"].iloc[0], self.measure
-        points = f"{100 * far:.2f} points" if measure.is_error else measure.text(far)
-        text += f" It is better than {_short(second)} by {points}"
+        distance, p, measure = (
+            abs(pair_rows["mean"].iloc[0]),
+            pair_rows["p_holm"].iloc[0],
+            self.measure,
+        )
+        distance_text = (
+            f"{100 * distance:.2f} points" if measure.is_error else measure.text(distance)
+        )
+        text += f" It is better than {_short(second)} by {distance_text}"
         if pd.isna(p):
             return f"{text}."
         if p < SIGNIFICANT:
@@ -161,38 +167,38 @@ class ValidationReport(Report):
 
     def sections(self) -> list[Section]:
         """Return candidates, algorithms side by side, curves, test samples and shared work."""
-        table, named, more, formats = self.candidates, {}, {}, {}
+        table, name_columns, last_columns, formats = self.candidates, {}, {}, {}
         if not table.empty:
-            parameters = [_words(json.loads(one)) for one in table["params"]]
-            named = {"algorithm": table["algorithm"].map(_short), "parameters": parameters}
+            parameters = [_words(json.loads(params_text)) for params_text in table["params"]]
+            name_columns = {"algorithm": table["algorithm"].map(_short), "parameters": parameters}
             for column in map(str, table):
                 scoring = column.removeprefix("score_").removesuffix("_mean")
                 if column == f"score_{scoring}_mean":
-                    shown = measure_of(scoring)
-                    more[f"cv {shown.name}"] = shown.of(table[column])
-                    formats[f"cv {shown.name}"] = shown.text
+                    shown_measure = measure_of(scoring)
+                    last_columns[f"cv {shown_measure.name}"] = shown_measure.of(table[column])
+                    formats[f"cv {shown_measure.name}"] = shown_measure.text
             if "fit_seconds" in table:
-                more["seconds a fit"] = table["fit_seconds"]
-        shared = (
+                last_columns["seconds a fit"] = table["fit_seconds"]
+        shared_text = (
             "Candidates that share work are fitted together. Their results equal those of separate "
             "fits; those of the path solver agree within the estimator's tolerance."
         )
         if self.record.steps_asked:
-            shared += f" First steps of pipelines: {self.record.steps_asked:,} asked for, "
-            shared += f"{self.record.steps_made:,} made."
+            shared_text += f" First steps of pipelines: {self.record.steps_asked:,} asked for, "
+            shared_text += f"{self.record.steps_made:,} made."
         families = pd.DataFrame(self.record.families).rename(
             columns={"family": "shared", "asked": "fits asked for", "made": "fits made"}
         )
         pairs, work = self._pairs(), Listing("Shared work", families, tall=False)
         title = "Comparison of algorithms"
         return [
-            self.candidates_section(named, more, formats),
+            self.candidates_section(name_columns, last_columns, formats),
             Section("comparison", title, [self._algorithms(), *pairs], link="Comparison"),
             Section("curves", "Curves", self._curves()),
             test_section(self),
             curves_section(ClassValues.of_run(self)),
             importance_section(self),
-            Section("shared", "Shared work", [Text(shared), work]),
+            Section("shared", "Shared work", [Text(shared_text), work]),
         ]
 
     def _left_out(self, words: str) -> str:
@@ -200,27 +206,34 @@ class ValidationReport(Report):
 
         Where time ended before any had them, those with the most are compared.
         """
-        spent, best = self.record.strategy, self.record.best
+        strategy, best = self.record.strategy, self.record.best
         if best is not None and (best.n_splits or best.share):
             return " No candidate has all folds: of each algorithm that with the most is there."
-        left = [f"{_short(name)} ({why})" for name, why in spent.left_out.items()] if spent else []
-        return f"{words}{'; '.join(left)}." if left else ""
+        omissions = (
+            [f"{_short(name)} ({why})" for name, why in strategy.left_out.items()]
+            if strategy
+            else []
+        )
+        return f"{words}{'; '.join(omissions)}." if omissions else ""
 
     def _algorithms(self) -> Chart | None:
         scores, measure = self.fold_scores, self.measure
         if not scores:
             return None
-        reads = how_to_read(max(map(len, scores.values())), "fold")
+        reading_hint = how_to_read(max(map(len, scores.values())), "fold")
         caption = (
-            f"The best candidate of each algorithm, its {measure.name}: {reads}. The best "
+            f"The best candidate of each algorithm, its {measure.name}: {reading_hint}. The best "
             "algorithm is orange."
         )
-        samples = [Sample(i, measure.of(one), i == 0) for i, one in enumerate(scores.values())]
+        samples = [
+            Sample(i, measure.of(fold_scores), i == 0)
+            for i, fold_scores in enumerate(scores.values())
+        ]
         title, is_wide = "The best of each algorithm", len(scores) > 6
         caption += self._left_out(" It leaves out ")
         width = WIDE if is_wide else NARROW
         room = max(10, round((70 if is_wide else 42) / len(scores)))  # letters of a label
-        labels = [shortened(_in_lines(_short(name), room), 2 * room) for name in scores]
+        labels = [shorten(_in_lines(_short(name), room), 2 * room) for name in scores]
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)
 
@@ -252,7 +265,7 @@ class ValidationReport(Report):
     def _curves(self) -> list[Part | None]:
         charts = [chart for chart in (self._validation_curves(), self._learning_curve()) if chart]
         are_narrow = len(charts) == 2 and not any(chart.wide for chart in charts)
-        return [Columns(charts)] if are_narrow else [*charts]
+        return [SideBySide(charts)] if are_narrow else [*charts]
 
     def _validation_curves(self) -> Chart | None:
         curves = [
@@ -262,7 +275,7 @@ class ValidationReport(Report):
         ]
         if not curves:
             return None
-        panels = [self._curve(*one) for one in curves[:MOST_CURVES]]
+        panels = [self._curve(*curve) for curve in curves[:MOST_CURVES]]
         shown = "; ".join(f"{parameter} of {name}" for name, parameter, _ in curves)
         alt = f"The {self.measure.name} against {shown}."
         caption = (
@@ -288,20 +301,22 @@ class ValidationReport(Report):
         Of draws, which hardly do, those that have it. Each is a table of ``value``, ``score_mean``
         and ``score_std``.
         """
-        some = self.candidates[
+        candidates = self.candidates[
             (self.candidates["algorithm"] == algorithm) & self.candidates["score_mean"].notna()
         ]
-        some = some.assign(params=some["params"].map(json.loads)).set_index("candidate")
+        candidates = candidates.assign(params=candidates["params"].map(json.loads)).set_index(
+            "candidate"
+        )
         curves = {}
-        for parameter, value in some["params"][best].items():
-            along = [
-                parameter in one
+        for parameter, value in candidates["params"][best].items():
+            is_on_curve = [
+                parameter in params
                 if are_drawn(self.record)
-                else {**one, parameter: value} == some["params"][best]
-                for one in some["params"]
+                else {**params, parameter: value} == candidates["params"][best]
+                for params in candidates["params"]
             ]
-            table = some[along]
-            values = [one.get(parameter) for one in table["params"]]
+            table = candidates[is_on_curve]
+            values = [params.get(parameter) for params in table["params"]]
             if len(set(map(str, values))) > 1:
                 curves[parameter] = table.assign(value=values)
         return curves
@@ -317,7 +332,7 @@ class ValidationReport(Report):
         else:
             places, words = pd.factorize(table["value"].map(str))
             table, look = table.assign(x=places), dots(BLUE)
-            ticks = list(range(len(words))), [shortened(str(one), 10) for one in words]
+            ticks = list(range(len(words))), [shorten(str(word), 10) for word in words]
         mean, std = self.measure.of(table["score_mean"]), table["score_std"]
         best = [table.index.tolist().index(self.best_of[algorithm])]
         band = (mean - std, mean + std)
@@ -327,15 +342,15 @@ class ValidationReport(Report):
             Series(table["x"], mean, band=None if are_drawn(self.record) else band, look=look),
             Series(table["x"].iloc[best], mean.iloc[best], look=dots(VERMILLION, "o", 7, zorder=3)),
         ]
-        title = shortened(_short(algorithm), 28)
+        title = shorten(_short(algorithm), 28)
         return Panel(series, parameter, self.measure.name, title, (scale, self.y_scale), ticks)
 
     def _learning_curve(self) -> Chart | None:
         if self.curve is None or self.curve.empty:
             return None
         best, measure = self.best_of, self.measure
-        whole = self.cells[self.cells["candidate"].isin(best.values())]
-        rows = pd.concat([self.curve, whole], ignore_index=True)
+        whole_cells = self.cells[self.cells["candidate"].isin(best.values())]
+        rows = pd.concat([self.curve, whole_cells], ignore_index=True)
         table = rows.groupby(["algorithm", "share"], as_index=False).agg(
             n_train=("n_train", "mean"),
             mean=("score", "mean"),
@@ -346,7 +361,7 @@ class ValidationReport(Report):
             line = table[table["algorithm"] == name].sort_values("n_train")
             mean, std = measure.of(line["mean"]), line["std"]
             look = {"color": COLOURS[i % len(COLOURS)], "marker": MARKS[i % len(MARKS)]}
-            label = shortened(_short(name), 24)
+            label = shorten(_short(name), 24)
             series.append(Series(line["n_train"], mean, label, (mean - std, mean + std), look))
         panel = Panel(series, "training rows", measure.name, scales=("linear", self.y_scale))
         caption = (

@@ -62,7 +62,7 @@ class TrainingReport(Report):
 
     title = "Data-parallel training"
     noun = "epoch"
-    place = EPOCH
+    key_columns = EPOCH
 
     record: ParallelRecord
 
@@ -76,8 +76,16 @@ class TrainingReport(Report):
     @property
     def best_training(self) -> TrainingMetadata | None:
         """The training of the lowest validation loss."""
-        ended = [one for one in self.record.trainings or () if one.validation_loss is not None]
-        return min(ended, key=lambda one: one.validation_loss or 0.0) if ended else None
+        ended_trainings = [
+            training
+            for training in self.record.trainings or ()
+            if training.validation_loss is not None
+        ]
+        return (
+            min(ended_trainings, key=lambda training: training.validation_loss or 0.0)
+            if ended_trainings
+            else None
+        )
 
     def size(self) -> str:
         """Count the trainings."""
@@ -89,10 +97,13 @@ class TrainingReport(Report):
         best = self.best_training
         if best is None:
             return "No epoch has ended yet."
-        which, loss = f"{best.strategy} on {count(best.ranks, 'rank')}", best.validation_loss
+        training_name, loss = (
+            f"{best.strategy} on {count(best.ranks, 'rank')}",
+            best.validation_loss,
+        )
         if len(self.record.trainings or ()) == 1:
-            return f"The training ({which}) reaches a validation loss of {loss:.4g}."
-        return f"{which} reaches the lowest validation loss."
+            return f"The training ({training_name}) reaches a validation loss of {loss:.4g}."
+        return f"{training_name} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
         """Return losses, rows per second and restarts."""
@@ -102,14 +113,14 @@ class TrainingReport(Report):
             note = f"after epoch {epoch}" if epoch else ""
             cards.append(Card("validation loss", f"{best.validation_loss:.4g}", note))
             if best.test_metric is not None:
-                shown = percent if self.record.metric == ERROR else significant
-                value = shown(best.test_metric)
+                in_words = percent if self.record.metric == ERROR else significant
+                value = in_words(best.test_metric)
                 cards.append(Card(f"test {self.record.metric}", value, "of the same network"))
         cards += self.baseline_cards()
         if not self.times.empty:
-            most = self.times.sort_values("rows per second").iloc[-1]
-            note = f"{most['strategy']} on {count(most['ranks'], 'rank')}"
-            cards.append(Card("rows per second", f"{most['rows per second']:,.0f}", note))
+            fastest = self.times.sort_values("rows per second").iloc[-1]
+            note = f"{fastest['strategy']} on {count(fastest['ranks'], 'rank')}"
+            cards.append(Card("rows per second", f"{fastest['rows per second']:,.0f}", note))
         if restarts := self.record.restarts:
             cards.append(Card("restarts", str(len(restarts)), "of process groups that lost a rank"))
         return cards
@@ -134,8 +145,10 @@ class TrainingReport(Report):
             only=trainings["epoch"].transform("size") == 1,
             n=self.record.dataset.n_train or 0,
         ).rename(columns={f"{name}_seconds": name for name in TIMES})
-        timed = epochs[(epochs["epoch"] > 1) | epochs["only"]]
-        table = timed.groupby(["strategy", "ranks"], sort=False)[["steps", "n", *TIMES]].sum()
+        timed_epochs = epochs[(epochs["epoch"] > 1) | epochs["only"]]
+        table = timed_epochs.groupby(["strategy", "ranks"], sort=False)[
+            ["steps", "n", *TIMES]
+        ].sum()
         seconds, steps = table[TIMES].sum(axis=1).clip(lower=1e-9), table["steps"].clip(lower=1)
         table = table.assign(**{"rows per second": table["n"] / seconds})
         table[TIMES] = table[TIMES].div(steps, axis=0) * 1000
@@ -143,13 +156,15 @@ class TrainingReport(Report):
 
     def sections(self) -> list[Section]:
         """Return the trainings, how they converge, and where their time goes."""
-        trainings = pd.DataFrame([one.model_dump() for one in self.record.trainings or ()])
+        trainings = pd.DataFrame(
+            [training.model_dump() for training in self.record.trainings or ()]
+        )
         if not trainings.empty:
             trainings = trainings.reindex(columns=OF_TRAINING)
             trainings["repeat"] += 1
         repeats = "Trainings of one repeat share their first weights and the order of the rows."
         restarts = pd.DataFrame(self.record.restarts, columns=list(OF_RESTART))
-        listed = Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)
+        restart_listing = Listing("Restarts", restarts.rename(columns=OF_RESTART), tall=False)
         words = (
             "A process group that lost a rank was followed by one that began where all ranks had "
             "last been equal. Seconds are from the loss being noticed to the new ranks' beginning."
@@ -160,7 +175,7 @@ class TrainingReport(Report):
             ),
             Section("convergence", "Convergence", [self._convergence()]),
             test_section(self),
-            Section("restarts", "Restarts", [Text(words), listed]),
+            Section("restarts", "Restarts", [Text(words), restart_listing]),
             Section("times", "Where the time goes", self._times(), link="Steps"),
         ]
 
@@ -185,23 +200,23 @@ class TrainingReport(Report):
         return Chart("convergence", draw, caption, wide=is_compared)
 
     def _panel(self, epochs: pd.DataFrame, column: str, label: str) -> Panel:
-        most, series = epochs["ranks"].max(), []
+        most_ranks, series = epochs["ranks"].max(), []
         colours = dict(zip(epochs["strategy"].unique(), cycle(COLOURS), strict=False))
-        kinds: Any = epochs.groupby(["strategy", "ranks"], sort=False)
-        for (strategy, ranks), some in kinds:
-            across = some.groupby("epoch").agg(
+        groups: Any = epochs.groupby(["strategy", "ranks"], sort=False)
+        for (strategy, ranks), group in groups:
+            by_epoch = group.groupby("epoch").agg(
                 x=(column, "median"),
                 middle=("validation_loss", "median"),
                 low=("validation_loss", "min"),
                 high=("validation_loss", "max"),
             )
-            style = "-" if ranks == most else STYLES[1 + int(ranks) % 3]
+            style = "-" if ranks == most_ranks else STYLES[1 + int(ranks) % 3]
             look = {"color": colours[strategy], "linestyle": style}
-            band = (across["low"], across["high"]) if some["repeat"].nunique() > 1 else None
+            band = (by_epoch["low"], by_epoch["high"]) if group["repeat"].nunique() > 1 else None
             name = f"{strategy}, {count(int(ranks), 'rank')}"
-            series.append(Series(across["x"], across["middle"], name, band, look))
+            series.append(Series(by_epoch["x"], by_epoch["middle"], name, band, look))
         if (goal := self.record.options.until_loss) is not None and goal > 0:
-            ends = [min(one.x.min() for one in series), max(one.x.max() for one in series)]
+            ends = [min(curve.x.min() for curve in series), max(curve.x.max() for curve in series)]
             series.append(Series(ends, [goal, goal], f"goal {goal:g}", look=dashed()))
         return Panel(series, label, "validation loss", scales=("linear", "log"))
 
@@ -216,8 +231,14 @@ class TrainingReport(Report):
             "step, means over the ranks, without the first epoch."
         )
         if self.record.stages > 1:
-            shares = [one.wait_share for one in self.record.trainings or () if one.wait_share]
-            idle = f", {percent(float(np.median(shares)))} of a step" if shares else ""
+            wait_fractions = [
+                training.wait_share
+                for training in self.record.trainings or ()
+                if training.wait_share
+            ]
+            idle = (
+                f", {percent(float(np.median(wait_fractions)))} of a step" if wait_fractions else ""
+            )
             words = (
                 f"The network is cut into {self.record.stages} stages. Compute is the time in "
                 f"which a rank's stages compute; the rest is waiting{idle}. The schedule alone, "
@@ -238,16 +259,18 @@ def training_times(times: pd.DataFrame) -> Figure:
     """
     names = [f"{strategy}, {ranks}" for strategy, ranks in times[["strategy", "ranks"]].to_numpy()]
     figure, axes = one_axes(1.4 + 0.34 * len(times), xlabel="ms of a step, mean of the ranks")
-    left, bars = np.zeros(len(times)), []
+    left_edges, bars = np.zeros(len(times)), []
     for name, colour in zip(TIMES, (SKY, VERMILLION, GREY), strict=True):
-        bars.append(axes.barh(names, times[name], left=left, height=0.6, color=colour, label=name))
+        bars.append(
+            axes.barh(names, times[name], left=left_edges, height=0.6, color=colour, label=name)
+        )
         widths = times[name].to_numpy(float)
         texts = [
             f"{bar}: {name} {significant(width)} ms"
             for bar, width in zip(names, widths, strict=True)
         ]
-        add_values(axes, left + widths / 2, np.arange(len(names)), texts, (widths / 2, 0.3))
-        left += widths
+        add_values(axes, left_edges + widths / 2, np.arange(len(names)), texts, (widths / 2, 0.3))
+        left_edges += widths
     axes.invert_yaxis()
     grid_lines(axes)
     title_and_key(figure, "Time of a step", bars)

@@ -37,7 +37,7 @@ from pipelines.report.charts import (
 from pipelines.report.classification import BEST, test_section
 from pipelines.report.curves import ClassValues, curves_section
 from pipelines.report.importances import importance_section
-from pipelines.report.parts import Card, Chart, Columns, Listing, Part, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Part, Section, SideBySide, Text
 from pipelines.report.regression import (
     INTERVALS,
     deferral_chart,
@@ -84,7 +84,7 @@ class BaggingReport(Report):
     """
 
     title = "Bagging of neural networks"
-    place = CELL
+    key_columns = CELL
     of_members: ClassVar[str] = ""
     of_candidates: ClassVar[str] = ""
     ordered_by: ClassVar[str] = "error"
@@ -148,13 +148,13 @@ class BaggingReport(Report):
         record, n_test = self.record, self.record.dataset.n_test
         if record.vote_test_error is None:
             return self.baseline_cards()
-        of_vote, of_mean = (
+        vote_note, mean_note = (
             wrong_of(n, n_test) for n in (record.n_vote_errors, record.n_mean_errors)
         )
         best = f"mean; best {percent(record.members_best_test_error)}"
         cards = [
-            Card("test error of the vote", percent(record.vote_test_error), of_vote),
-            Card("test error of the mean probability", percent(record.mean_test_error), of_mean),
+            Card("test error of the vote", percent(record.vote_test_error), vote_note),
+            Card("test error of the mean probability", percent(record.mean_test_error), mean_note),
             Card("test error of a single member", percent(record.members_mean_test_error), best),
         ]
         cards += self.nested_cards(measure_of(ACCURACY), " of the vote")
@@ -162,18 +162,18 @@ class BaggingReport(Report):
             n_kept, n_wrong, n_test = rule
             note = f"of {n_test:,} test samples; {percent(n_wrong / n_kept)} error among the others"
             cards.append(Card("deferred to a human", f"{n_test - n_kept:,}", note))
-        if (proved := record.risk_control) is not None and proved.threshold is not None:
-            kept, wrong = proved.n_kept_test, proved.n_wrong_kept_test
-            value, note = "none", f"no test sample reaches a certainty of {proved.threshold:.3f}"
+        if (guarantee := record.risk_control) is not None and guarantee.threshold is not None:
+            kept, wrong = guarantee.n_kept_test, guarantee.n_wrong_kept_test
+            value, note = "none", f"no test sample reaches a certainty of {guarantee.threshold:.3f}"
             if kept and n_test:
-                value, share = percent(wrong / kept), percent(kept / n_test)
-                note = f"of the {share} certain to at least {proved.threshold:.3f}"
+                value, coverage = percent(wrong / kept), percent(kept / n_test)
+                note = f"of the {coverage} certain to at least {guarantee.threshold:.3f}"
             cards.append(Card("error with guarantee", value, note))
         if (error := record.test_calibration_error) is not None:
             note = "expected, 15 bins"
-            if (scaled := record.calibration) and scaled.temperature != 1:
-                of_scaled = percent(scaled.test_calibration_error)
-                note += f"; {of_scaled} at temperature {scaled.temperature:.2f}"
+            if (calibration := record.calibration) and calibration.temperature != 1:
+                scaled_error = percent(calibration.test_calibration_error)
+                note += f"; {scaled_error} at temperature {calibration.temperature:.2f}"
             cards.append(Card("calibration error", percent(error), note))
         return [*cards, *self.baseline_cards(), *strategy_cards(self.metadata)]
 
@@ -202,17 +202,17 @@ class BaggingReport(Report):
 
     def _without_all_folds(self) -> str:
         """How many candidates are not in the table, and why; empty where all are."""
-        if not (spent := self.metadata.get("strategy")):
+        if not (entry := self.metadata.get("strategy")):
             return ""
         reasons = {
-            "stopped early": spent["n_stopped"],
-            "not on all folds as time ended": spent["n_out_of_time"],
-            "not tried": spent["n_not_tried"],
+            "stopped early": entry["n_stopped"],
+            "not on all folds as time ended": entry["n_out_of_time"],
+            "not tried": entry["n_not_tried"],
         }
         if not (words := [f"{n:,} {reason}" for reason, n in reasons.items() if n]):
             return ""
         return (
-            f"Of {spent['n_candidates']:,} candidates {', '.join(words)}: what folds these have is "
+            f"Of {entry['n_candidates']:,} candidates {', '.join(words)}: what folds these have is "
             f"in {CELLS}."
         )
 
@@ -220,16 +220,18 @@ class BaggingReport(Report):
         parts: list[Part | None] = [*map(Text, self._rules()), *map(self._certainty, GROUPS)]
         if self.predictions is not None and len(self.predictions):
             draw = (self._selective_prediction, self._calibration)
-            parts.append(Columns([chart(self.predictions) for chart in draw]))
+            parts.append(SideBySide([chart(self.predictions) for chart in draw]))
         return Section("certainty", "When not to trust a prediction", parts, link="Certainty")
 
     def _rules(self) -> list[str]:
         """Describe rule, guarantee, prediction sets, novel samples and calibration."""
         record, words = self.record, []
-        if (selective := record.selective_prediction) is not None:
-            words.append(selective.rule)
-        if (proved := record.risk_control) is not None:
-            words.append(f"{proved.line[:1].upper()}{proved.line[1:]}. {proved.assumption}")
+        if (deferral := record.selective_prediction) is not None:
+            words.append(deferral.rule)
+        if (guarantee := record.risk_control) is not None:
+            words.append(
+                f"{guarantee.line[:1].upper()}{guarantee.line[1:]}. {guarantee.assumption}"
+            )
         if (sets := record.prediction_sets) is not None:
             words.append(
                 f"Prediction sets hold {sets.mean_size:.2f} classes on average. Their coverage"
@@ -258,8 +260,8 @@ class BaggingReport(Report):
             f"{sample.name}: {describe_prediction(sample, self.classes)}" for sample in samples
         )
         alt = f"{caption} Every member's certainty of every class: {words}."
-        reads = how_to_read(len(samples[0].probabilities), "member")
-        caption += f" Certainty of each class: {reads}. The vote is orange"
+        reading_hint = how_to_read(len(samples[0].probabilities), "member")
+        caption += f" Certainty of each class: {reading_hint}. The vote is orange"
         caption += ", and so is the title where the rule defers the sample to a human."
         draw = partial(certainty_panels, samples, self.classes)
         return Chart(f"certainty_{group}", draw, caption, wide=len(samples) > 1, alt=alt)
@@ -276,10 +278,10 @@ class BaggingReport(Report):
         mean, band = errors.mean(), (errors.min(), errors.max())
         look = {"color": BLUE, "marker": "o", "markersize": 4, "gid": gid}
         label, error, scale = "mean of subsets", "root mean squared error", "linear"
-        what = "Root mean squared error of the mean on the test samples"
+        text = "Root mean squared error of the mean on the test samples"
         if is_vote:
             label, error, scale = "vote, mean of subsets", "error", "percent"
-            what = "Test error of the vote"
+            text = "Test error of the vote"
         series = [Series(mean.index, mean, label, band, look)]
         if is_vote:
             of_mean = by_size["mean_error"].mean()
@@ -287,7 +289,7 @@ class BaggingReport(Report):
         panel = Panel(series, "members", f"test {error}", scales=("linear", scale))
         title = f"Error against ensemble size: {form(mean.iloc[-1])} by all {mean.index[-1]}"
         caption = (
-            f"{what} against the number of members; the band spans the best and the worst of the "
+            f"{text} against the number of members; the band spans the best and the worst of the "
             "subsets that were drawn."
         )
         return Chart("ensemble_size", partial(series_chart, [panel], title, 4.0), caption)
@@ -312,20 +314,26 @@ class BaggingReport(Report):
         return Chart("calibration", partial(series_chart, [panel], title, 4.0), caption)
 
     def _selective_prediction(self, table: pd.DataFrame) -> Chart:
-        kept, errors = kept_errors(table)
+        coverages, errors = kept_errors(table)
         # Until the first error there is nothing to see.
-        start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(kept, 0.5))))
+        start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(coverages, 0.5))))
         rule = None
         if (counts := self.kept_by_rule) is not None:
             n_kept, n_wrong, n_test = counts
-            share, error = n_kept / n_test, n_wrong / n_kept
-            rule = share, error, f"the rule: error {percent(error)} at coverage {percent(share)}"
+            coverage, error = n_kept / n_test, n_wrong / n_kept
+            rule = (
+                coverage,
+                error,
+                f"the rule: error {percent(error)} at coverage {percent(coverage)}",
+            )
         caption = (
             "Error among the predictions that are kept when the least certain are deferred to a "
             "human; the orange dot is the rule of this page."
         )
         by, label = "certainty of the vote", "error among those kept"
-        return deferral_chart(kept[start:], errors[start:], by, rule, caption, label, "percent")
+        return deferral_chart(
+            coverages[start:], errors[start:], by, rule, caption, label, "percent"
+        )
 
 
 @dataclass(frozen=True)
@@ -374,15 +382,15 @@ class BaggingRegressionReport(BaggingReport):
         return [*cards, *self.baseline_cards(), *strategy_cards(self.metadata)]
 
     def _trust(self) -> Section:
-        table, measured, parts = self.intervals, self.record.intervals, list[Part | None]()
-        if table is not None and measured is not None:
-            confidence, rule = f"{100 * measured.confidence:.4g}", self.record.deferral
-            rows = count(measured.n_rows, "training row")
+        table, intervals, parts = self.intervals, self.record.intervals, list[Part | None]()
+        if table is not None and intervals is not None:
+            confidence, rule = f"{100 * intervals.confidence:.4g}", self.record.deferral
+            rows = count(intervals.n_rows, "training row")
             words = INTERVAL_WORDS.format(confidence=confidence, rows=rows)
-            if n := measured.n_drawn_by_all:
+            if n := intervals.n_drawn_by_all:
                 words += f" {count(n, 'row')} that every member drew have none."
             deferral = kept_numbers_chart(table, None if rule is None else rule.width)
-            parts = [Text(words), intervals_chart(table, measured.confidence), deferral]
+            parts = [Text(words), intervals_chart(table, intervals.confidence), deferral]
         return Section("intervals", "When not to trust a prediction", parts, link="Intervals")
 
 
@@ -396,10 +404,10 @@ def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
     certainty = predictions["certainty_of_mean"]
     right = predictions["true"] == predictions["predicted_by_mean"]
     bins = np.clip(np.ceil(certainty * N_BINS), 1, N_BINS)
-    found = pd.DataFrame({"certainty": certainty, "right": right}).groupby(bins)
-    counts = found["right"].agg(["sum", "size"]).to_numpy()
+    groups = pd.DataFrame({"certainty": certainty, "right": right}).groupby(bins)
+    counts = groups["right"].agg(["sum", "size"]).to_numpy()
     low, high = np.array([wilson(int(n_right), int(n)) for n_right, n in counts]).T
-    return found.mean().assign(n=counts[:, 1], low=low, high=high)
+    return groups.mean().assign(n=counts[:, 1], low=low, high=high)
 
 
 def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -409,9 +417,9 @@ def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     shape (number of different certainties,).
     """
     wrong = predictions["true"] != predictions["predicted"]
-    of_each = wrong.groupby(predictions["certainty"]).agg(["sum", "size"]).iloc[::-1].cumsum()
-    kept = of_each["size"].to_numpy(float)
-    return kept / len(predictions), of_each["sum"].to_numpy() / kept
+    counts = wrong.groupby(predictions["certainty"]).agg(["sum", "size"]).iloc[::-1].cumsum()
+    n_kept = counts["size"].to_numpy(float)
+    return n_kept / len(predictions), counts["sum"].to_numpy() / n_kept
 
 
 def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list[ExplainedSample]]:
@@ -420,20 +428,22 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
     groups: dict[str, list[ExplainedSample]] = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            names, of, X, true, probabilities, vote, deferred = (arrays[name] for name in ARRAYS)
+            names, group_names, X, true, probabilities, vote, deferred = (
+                arrays[name] for name in ARRAYS
+            )
         n_members, n_samples, n_classes = probabilities.shape
-        if {*map(len, (names, of, X, true, vote, deferred))} != {n_samples}:
+        if {*map(len, (names, group_names, X, true, vote, deferred))} != {n_samples}:
             raise ValueError("arrays of different lengths")
         if not n_members or not ((vote >= 0) & (vote < n_classes)).all():
             raise ValueError("probabilities of other samples or classes")
         if not ((probabilities >= 0) & (probabilities <= 1.0001)).all():
             raise ValueError("probabilities outside 0 and 1")
         images = [None] * n_samples if shape is None else as_pictures(X, shape)
-        for i, (name, group, image) in enumerate(zip(names, of, images, strict=True)):
-            known = int(true[i]) if true[i] >= 0 else None
-            said = probabilities[:, i], int(vote[i]), bool(deferred[i])
+        for i, (name, group, image) in enumerate(zip(names, group_names, images, strict=True)):
+            true_code = int(true[i]) if true[i] >= 0 else None
+            prediction = probabilities[:, i], int(vote[i]), bool(deferred[i])
             groups.setdefault(str(group), []).append(
-                ExplainedSample(str(name), known, image, *said)
+                ExplainedSample(str(name), true_code, image, *prediction)
             )
     except DAMAGE as error:
         raise damaged(path, f"an .npz file of {', '.join(ARRAYS)}", one_line(error)) from None
@@ -441,7 +451,7 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
 
 
 def draw_certainty(
-    folder: Path, path: Path, picture: np.ndarray, classes: Sequence[str], *said: Any
+    folder: Path, path: Path, picture: np.ndarray, classes: Sequence[str], *prediction: Any
 ) -> Path:
     """Draw ``NAME-certainty.svg`` and ``.png`` of an image; ``folder`` is made.
 
@@ -455,7 +465,9 @@ def draw_certainty(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with figure_style():
-            panels = certainty_panels([ExplainedSample(path.name, None, picture, *said)], classes)
+            panels = certainty_panels(
+                [ExplainedSample(path.name, None, picture, *prediction)], classes
+            )
             return save(panels, folder, f"{path.stem}-certainty")
     except OSError as error:
         raise InputError(

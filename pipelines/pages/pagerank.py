@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.graph.record import ITERATIONS, RANKS, Distribution, GraphRecord
+from pipelines.graph.record import ITERATIONS, RANKS, GraphRecord, RankHistogram
 from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
-from pipelines.report.parts import Card, Chart, Columns, Listing, Pairs, Section, Text
+from pipelines.report.parts import Card, Chart, Listing, Pairs, Section, SideBySide, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
 from pipelines.report.values import add_values
 from pipelines.report.wording import count, significant
@@ -61,7 +61,7 @@ class GraphReport(Report):
     def sections(self) -> list[Section]:
         """Return the highest scores, how they came about, and what they cost."""
         record = self.record
-        top = pd.DataFrame([one.model_dump() for one in record.top or ()])
+        top = pd.DataFrame([node.model_dump() for node in record.top or ()])
         top = top.rename(columns={"rank": "score"})  # as the field calls it
         top.insert(0, "rank", range(1, len(top) + 1))
         costs = [
@@ -77,12 +77,12 @@ class GraphReport(Report):
         table = Listing("Highest scores", top, {"score": "{:.6g}".format})
         charts: list[Chart | None] = [self._convergence()]
         if record.distribution.counts:
-            draw = partial(distribution, record.distribution)
+            draw = partial(distribution_figure, record.distribution)
             caption = "Number of nodes by score; both axes are logarithmic."
             charts.append(Chart("distribution", draw, caption))
         return [
             Section("top", "Highest scores", [note, table]),
-            Section("figures", "Convergence and distribution", [Columns(charts)]),
+            Section("figures", "Convergence and distribution", [SideBySide(charts)]),
             Section("costs", "Iterations and memory", [Pairs(costs)]),
         ]
 
@@ -103,7 +103,7 @@ class GraphReport(Report):
         return Chart("convergence", partial(series_chart, [panel], "Convergence"), caption)
 
 
-def distribution(ranks: Distribution) -> Figure:
+def distribution_figure(ranks: RankHistogram) -> Figure:
     """Draw the distribution of scores: number of nodes by score, both axes logarithmic."""
     figure, axes = one_axes(3.8, xlabel="score", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(ranks.counts, ranks.bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
@@ -113,12 +113,12 @@ def distribution(ranks: Distribution) -> Figure:
         f"score {significant(start)} to {significant(end)}: {count(int(n), 'node')}"
         for start, end, n in zip(low, high, counts, strict=True)
     ]
-    shown = counts > 0
+    has_nodes = counts > 0
     middle, top = (low + high) / 2, counts.clip(min=0.5)
-    where = (middle[shown], (top[shown] + 0.5) / 2)
-    told = [text for text, is_shown in zip(texts, shown, strict=True) if is_shown]
-    half = ((high - low)[shown] / 2, (top[shown] - 0.5) / 2)
-    add_values(axes, *where, told, half)
+    positions = (middle[has_nodes], (top[has_nodes] + 0.5) / 2)
+    shown_texts = [text for text, is_shown in zip(texts, has_nodes, strict=True) if is_shown]
+    half = ((high - low)[has_nodes] / 2, (top[has_nodes] - 0.5) / 2)
+    add_values(axes, *positions, shown_texts, half)
     axes.set_ylim(0.5, 2 * max(1, *ranks.counts))
     powers_of_ten(axes.xaxis)
     powers_of_ten(axes.yaxis)

@@ -12,30 +12,30 @@ from pipelines.report.parts import Card
 from pipelines.report.wording import count, duration
 from pipelines.search.record import SearchRecord
 from pipelines.search.strategies import DRAWING
-from pipelines.search.summary import left_by_budget, share_in_words
+from pipelines.search.summary import fraction_in_words, untried_in_words
 
 
 def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
     """A card on the fits that were made, of those that a whole grid has; none where that is all."""
-    spent = metadata.get("strategy")
-    if not spent or (spent["fits"] == spent["grid_fits"] and not spent["share_fits"]):
+    strategy = metadata.get("strategy")
+    if not strategy or (strategy["fits"] == strategy["grid_fits"] and not strategy["share_fits"]):
         return []
-    notes = [spent["name"]]
-    if spent["n_stopped"]:
-        notes = [f"{spent['name']}: {count(spent['n_stopped'], 'candidate')} stopped early"]
-    if spent["n_out_of_time"] or spent["n_not_tried"]:
+    notes = [strategy["name"]]
+    if strategy["n_stopped"]:
+        notes = [f"{strategy['name']}: {count(strategy['n_stopped'], 'candidate')} stopped early"]
+    if strategy["n_out_of_time"] or strategy["n_not_tried"]:
         notes.append("until the time budget ended")
-    if spent["share_fits"]:
-        shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
-        of = share_in_words(shares[0]) if len(shares) == 1 else "fractions"
-        notes.append(f"and {count(spent['share_fits'], 'fit')} on {of} of the rows")
+    if strategy["share_fits"]:
+        fractions = [part["share"] for part in strategy["parts"] if part["share"] < 1]
+        fraction_text = fraction_in_words(fractions[0]) if len(fractions) == 1 else "fractions"
+        notes.append(f"and {count(strategy['share_fits'], 'fit')} on {fraction_text} of the rows")
         times = (
             f"{duration(part['seconds'])} on "
-            + (share_in_words(part["share"]) if part["share"] < 1 else "all")
-            for part in spent["parts"]
+            + (fraction_in_words(part["share"]) if part["share"] < 1 else "all")
+            for part in strategy["parts"]
         )
         notes.append(f"tasks took {', '.join(times)}")
-    return [Card("fits", f"{spent['fits']:,} of {spent['grid_fits']:,}", "; ".join(notes))]
+    return [Card("fits", f"{strategy['fits']:,} of {strategy['grid_fits']:,}", "; ".join(notes))]
 
 
 def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, str]]:
@@ -46,10 +46,10 @@ def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, s
     metadata : ``run.json``
     run : its folder
     """
-    if not (left := left_by_budget(metadata)):
+    if not (untried_text := untried_in_words(metadata)):
         return []
     command = shlex.join([*program(metadata["command"]).split(), "--resume", str(run)])
-    return [(f"Not tried: {left}. To go on with it for as long again:", command)]
+    return [(f"Not tried: {untried_text}. To go on with it for as long again:", command)]
 
 
 def are_drawn(record: SearchRecord) -> bool:

@@ -16,12 +16,12 @@ from pipelines.report.charts import Sample, heat_map, how_to_read, samples_chart
 from pipelines.report.classification import test_section
 from pipelines.report.curves import ClassValues, curves_section
 from pipelines.report.importances import importance_section
-from pipelines.report.parts import Card, Chart, Columns, Section
+from pipelines.report.parts import Card, Chart, Section, SideBySide
 from pipelines.report.wording import count, percent, significant
-from pipelines.run_folder.ranking import candidates_of, have_all_folds
+from pipelines.run_folder.ranking import have_all_folds, ranked_candidates
 from pipelines.run_folder.record import Record
 from pipelines.svm.options import LANDMARKS
-from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widening_command
 from pipelines.svm_search.record import CANDIDATE, CELL, SvmBest, SvmRecord
 from pipelines.svm_search.summary import exactness_in_words
 
@@ -31,7 +31,7 @@ class SvmReport(Report):
     """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first."""
 
     title = "SVM grid search"
-    place: ClassVar[Sequence[str]] = CELL
+    key_columns: ClassVar[Sequence[str]] = CELL
     simple_by: ClassVar[Sequence[str]] = CANDIDATE
     own_scoring: ClassVar[str | None] = None  # of a run that names none
 
@@ -54,7 +54,7 @@ class SvmReport(Report):
         """Return the candidates of a run that wrote no table of them."""
         if self.cells.empty:
             return pd.DataFrame()
-        return candidates_of(self.cells, self.simple_by, self.n_splits or 0)
+        return ranked_candidates(self.cells, self.simple_by, self.n_splits or 0)
 
     @property
     def scoring(self) -> str | None:
@@ -64,14 +64,14 @@ class SvmReport(Report):
     @property
     def best(self) -> SvmBest | None:
         """The best candidate: as the run recorded it, else rank 1 of the candidates."""
-        recorded = self.record.best
-        if recorded is not None and recorded.score_mean is not None:
-            return recorded
+        recorded_best = self.record.best
+        if recorded_best is not None and recorded_best.score_mean is not None:
+            return recorded_best
         first = self.candidates.head(1).dropna(axis=1).to_dict("records")
         if not first or "score_mean" not in first[0]:
             return None
-        known = SvmBest.model_fields
-        return SvmBest(**{str(n): value for n, value in first[0].items() if n in known})
+        field_names = SvmBest.model_fields
+        return SvmBest(**{str(n): value for n, value in first[0].items() if n in field_names})
 
     def size(self) -> str:
         """Say how large the grid is, or how many candidates were drawn; and on landmarks, if so."""
@@ -79,15 +79,15 @@ class SvmReport(Report):
         n = (options.landmarks or LANDMARKS) if options.approximate == "nystroem" else None
         on = f" on {n:,} landmarks" if n else ""
         if are_drawn(self.record):
-            how = "at random" if options.strategy == "random" else f"by {options.strategy}"
-            return f"{count(len(self.candidates), 'candidate')} drawn {how}{on}"
+            drawn_how = "at random" if options.strategy == "random" else f"by {options.strategy}"
+            return f"{count(len(self.candidates), 'candidate')} drawn {drawn_how}{on}"
         sizes = {
             "C": len(options.c or ()) or options.n_c,
             "gamma": len(options.gamma or ()) or options.n_gamma,
             "epsilon": len(options.epsilon or ()) or options.n_epsilon,
         }
-        known = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
-        return (" × ".join(known) or "A search") + on
+        axis_texts = [f"{sizes[name]} {name}" for name in self.simple_by if sizes[name]]
+        return (" × ".join(axis_texts) or "A search") + on
 
     def conclusion(self) -> str:
         """Name the best candidate."""
@@ -97,8 +97,8 @@ class SvmReport(Report):
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
         """Name a candidate by its parameters."""
-        there = [name for name in self.simple_by if candidate.get(name) is not None]
-        return ", ".join(f"{name} = {significant(candidate[name])}" for name in there)
+        parameter_names = [name for name in self.simple_by if candidate.get(name) is not None]
+        return ", ".join(f"{name} = {significant(candidate[name])}" for name in parameter_names)
 
     def cards(self) -> list[Card]:
         """Return the scores, and what a strategy spent."""
@@ -106,18 +106,21 @@ class SvmReport(Report):
 
     def warnings(self) -> list[tuple[str, str]]:
         """Warn of what was not tried, and of a best candidate on the boundary of the grid."""
-        record, untried = self.record, budget_warnings(self.metadata, self.path)
-        found = on_grid_boundary(self.candidates, self.n_splits or 0)
-        if record.status != "finished" or not found:
-            return untried
+        record, budget_notes = self.record, budget_warnings(self.metadata, self.path)
+        bounds = on_grid_boundary(self.candidates, self.n_splits or 0)
+        if record.status != "finished" or not bounds:
+            return budget_notes
         text = (
-            f"The best candidate has {' and '.join(map(str, found))} of the grid, and is better "
+            f"The best candidate has {' and '.join(map(str, bounds))} of the grid, and is better "
             "than its neighbour by more than one standard error; the optimum may lie outside it."
         )
         if not record.argv:
-            return [*untried, (text, "")]
-        command, n_more = widen(record.argv, self.metadata["options"], found, self.path)
-        return [*untried, (f"{text} To widen it by {most_fits(self.metadata, n_more)}:", command)]
+            return [*budget_notes, (text, "")]
+        command, n_more = widening_command(record.argv, self.metadata["options"], bounds, self.path)
+        return [
+            *budget_notes,
+            (f"{text} To widen it by {most_fits(self.metadata, n_more)}:", command),
+        ]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
         """Name a cell by its parameters and its fold."""
@@ -137,27 +140,27 @@ class SvmReport(Report):
             )
         if (exactness := self.record.exactness) is not None:
             n = self.record.options.landmarks or LANDMARKS
-            said = exactness_in_words(exactness.model_dump(), self.metadata)
+            exactness_text = exactness_in_words(exactness.model_dump(), self.metadata)
             words += (
                 f" {n:,} landmarks, chosen from the training rows of each split, stand for all of "
-                f"them, and are the support vectors: {said}. The interval is of 95 %."
+                f"them, and are the support vectors: {exactness_text}. The interval is of 95 %."
             )
-        table, by, more = self.candidates, list(self.simple_by), {}
+        table, by, last_columns = self.candidates, list(self.simple_by), {}
         if not self.measure.is_error and len(table) and table["error_mean"].notna().any():
-            more["cv error"] = table["error_mean"]
+            last_columns["cv error"] = table["error_mean"]
         if not (self.cells.empty or table.empty):
             cells = self.cells.astype({"n_support": "float64"}).groupby(by)
             work = cells.agg(n_support=("n_support", "mean"), seconds=("fit_seconds", "sum"))
             work = table[by].merge(work.reset_index(), on=by, how="left")
-            more |= {"support vectors": work["n_support"], "fit time (s)": work["seconds"]}
+            last_columns |= {"support vectors": work["n_support"], "fit time (s)": work["seconds"]}
         formats = {
             "cv error": percent,
             "support vectors": "{:,.0f}".format,
         }
-        charts = Columns([self._folds_of_best_gamma(), self._map()])
-        named = {name: table[name] for name in by if name in table}
+        charts = SideBySide([self._folds_of_best_gamma(), self._map()])
+        name_columns = {name: table[name] for name in by if name in table}
         return [
-            self.candidates_section(named, more, formats, words),
+            self.candidates_section(name_columns, last_columns, formats, words),
             Section("grid", "The draws" if are_drawn(self.record) else "The grid", [charts]),
             test_section(self),
             curves_section(ClassValues.of_run(self)),
@@ -196,19 +199,19 @@ class SvmReport(Report):
     def _map(self) -> Chart | None:
         if self.candidates.empty:
             return None
-        measure, best, words, framed = self.measure, self.best, "", None
+        measure, best, words, frame = self.measure, self.best, "", None
         if best is not None and best.C and best.gamma and best.score_mean is not None:
             words = f"{self.candidate_name(best.model_dump())}, "
             words += measure.text(measure.of(best.score_mean))
-            framed = best.gamma, best.C
+            frame = best.gamma, best.C
         title = f"Mean validation {measure.name}"
-        parts, mark, how = self.parts(), "framed", (framed, measure, title, f"best: {words}")
-        draw = partial(heat_map, self.means(), *how, parts)
+        parts, mark, arguments = self.parts(), "framed", (frame, measure, title, f"best: {words}")
+        draw = partial(heat_map, self.means(), *arguments, parts)
         if are_drawn(self.record):  # which are no grid
-            mark, draw, parts = "ringed", partial(scatter_map, self.points(), *how), None
-        reads = "the darker, the better" if measure.is_loss else "the brighter, the better"
+            mark, draw, parts = "ringed", partial(scatter_map, self.points(), *arguments), None
+        hint = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
-            f"{title} of every candidate{' in percent' if measure.is_error else ''}: {reads}. The "
+            f"{title} of every candidate{' in percent' if measure.is_error else ''}: {hint}. The "
             f"best candidate is {mark} in orange."
         )
         if parts is not None:
@@ -237,8 +240,8 @@ class SvmReport(Report):
             Sample(i, measure.of(of_C["score"].to_numpy(float)), bool(np.isclose(C, best.C)))
             for i, (C, of_C) in enumerate(by_C)
         ]
-        reads = how_to_read(self.n_splits or 1, "fold")
-        caption = f"The folds at gamma = {gamma}: {reads}. The best C is orange."
+        reading_hint = how_to_read(self.n_splits or 1, "fold")
+        caption = f"The folds at gamma = {gamma}: {reading_hint}. The best C is orange."
         if len(set(map(len, (sample.values for sample in samples)))) > 1:
             caption += " A C that was not tried on all folds has those it was tried on."
         labels = [significant(C) for C, _ in by_C]
@@ -251,6 +254,6 @@ class SvmRegressionReport(SvmReport):
     """A search of C, gamma and epsilon, on a target of numbers."""
 
     title = "SVM regression grid search"
-    place = (*CANDIDATE, "epsilon", "fold")
+    key_columns = (*CANDIDATE, "epsilon", "fold")
     simple_by = (*CANDIDATE, "epsilon")
     own_scoring = "r2"

@@ -14,8 +14,8 @@ from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import StoredStages, from_bytes, read
 from pipelines.parallel.flat import BEST, best_network
-from pipelines.parallel.problem import CLASSES, Problem, blocks_of
-from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, in_words
+from pipelines.parallel.problem import CLASSES, TrainingProblem, blocks_of
+from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, training_name
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import as_table
 
@@ -46,7 +46,7 @@ class Training:
     @property
     def words(self) -> str:
         """Its name as a person reads it."""
-        return in_words(self.name)
+        return training_name(self.name)
 
     @property
     def file(self) -> str:
@@ -67,13 +67,13 @@ class Training:
 
     def rows(self, epochs: list[dict[str, Any]], status: str = "ok") -> list[dict[str, Any]]:
         """Return its epochs as rows of the run's table; one row without numbers if it failed."""
-        mine = {"strategy": self.strategy, "ranks": self.ranks, "repeat": self.repeat}
-        return [{**mine, **row, "status": status} for row in epochs or [{"epoch": 0}]]
+        identity = {"strategy": self.strategy, "ranks": self.ranks, "repeat": self.repeat}
+        return [{**identity, **row, "status": status} for row in epochs or [{"epoch": 0}]]
 
 
-def write(
+def write_answer(
     folder: Path,
-    problem: Problem,
+    problem: TrainingProblem,
     options: Any,
     trainings: dict[Training, list[dict[str, Any]]],
 ) -> dict[str, Any]:
@@ -83,46 +83,46 @@ def write(
     ----------
     trainings : rows of each one's epochs, as the journal has them
     """
-    rows = [row for some in trainings.values() for row in some]
+    rows = [row for epochs in trainings.values() for row in epochs]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
     table = as_table(table.fillna({"worker": ""}), EpochRow)
     names.write_table(table, folder / EPOCHS, index=False)
-    kept = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
+    columns = ("strategy", "ranks", "repeat", "seconds", "test_loss", "test_metric", "status")
     metadata = []
-    for some in trainings.values():
-        last, of_best = some[-1], _best_epoch(some) or {}
+    for epochs in trainings.values():
+        last, best_epoch = epochs[-1], _best_epoch(epochs) or {}
         metadata.append(
             {
-                **{name: last.get(name) for name in kept},
+                **{name: last.get(name) for name in columns},
                 "epochs": last["epoch"],
                 "steps": last.get("step"),
-                "best_epoch": of_best.get("epoch"),
-                **{name: of_best.get(name) for name in ("validation_loss", "validation_metric")},
-                "wait_share": _wait_share(some[1:] or some),
+                "best_epoch": best_epoch.get("epoch"),
+                **{name: best_epoch.get(name) for name in ("validation_loss", "validation_metric")},
+                "wait_share": _wait_fraction(epochs[1:] or epochs),
             }
         )
-    failed = sum(one["status"].startswith("failed") for one in metadata)
-    found = {
+    failed = sum(entry["status"].startswith("failed") for entry in metadata)
+    entries = {
         "n_cells": len(metadata),
         "n_failed": failed,
         "trainings": metadata,
         "metric": problem.metric,
     }
-    whole = [
+    candidates = [
         training
         for training, rows in trainings.items()
         if _best_epoch(rows) is not None and read(folder / CHECKPOINTS / training.file)
     ]
-    if not whole:
-        return found
-    best = min(whole, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
-    return found | _store(folder, problem, best, options)
+    if not candidates:
+        return entries
+    best = min(candidates, key=lambda training: _best_epoch(trainings[training])["validation_loss"])
+    return entries | _store(folder, problem, best, options)
 
 
-def _wait_share(rows: list[dict[str, Any]]) -> float | None:
+def _wait_fraction(rows: list[dict[str, Any]]) -> float | None:
     """The share of the seconds of some epochs in which ranks waited for each other."""
-    kinds = ("compute", "communication", "wait")
-    sums = {kind: sum(row.get(f"{kind}_seconds") or 0.0 for row in rows) for kind in kinds}
+    phases = ("compute", "communication", "wait")
+    sums = {phase: sum(row.get(f"{phase}_seconds") or 0.0 for row in rows) for phase in phases}
     seconds = sum(sums.values())
     return sums["wait"] / seconds if seconds else None
 
@@ -133,7 +133,7 @@ def _best_epoch(rows: list[dict[str, Any]]) -> Any:
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
 
-def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
+def _best_network(problem: TrainingProblem, path: Path, seed: int) -> torch.nn.Module:
     """The network after its best epoch; of stages with its weights mapped from disk."""
     if path.exists():
         state, _ = from_bytes(path.read_bytes())
@@ -150,19 +150,19 @@ def _best_network(problem: Problem, path: Path, seed: int) -> torch.nn.Module:
 
 
 def _tested(
-    network: torch.nn.Module, problem: Problem, options: Any
+    network: torch.nn.Module, problem: TrainingProblem, options: Any
 ) -> tuple[float, float, np.ndarray]:
     """Mean loss and metric of the test rows, and the number of each one's largest output."""
     import torch
 
-    from pipelines.data.stream.feed import Feed, StreamedColumns
+    from pipelines.data.stream.feed import RowFeed, StreamedColumns
 
     columns: Any
     n_rows, sums = len(problem.test["y"]), torch.zeros(2)
     predicted = list[torch.Tensor]()
     with ExitStack() as stack:
         if problem.on_disk:
-            feed = Feed(
+            feed = RowFeed(
                 [problem.test["X"]],
                 n_workers=options.loaders(1),
                 directory=options.cache_dir,
@@ -171,7 +171,7 @@ def _tested(
             stack.callback(feed.close)
             columns = StreamedColumns(problem.test, feed, "cpu")
         else:
-            columns = {name: torch.tensor(one) for name, one in problem.test.items()}
+            columns = {name: torch.tensor(array) for name, array in problem.test.items()}
         network.eval()
         stack.enter_context(torch.inference_mode())
         for block in map(problem.prepare, blocks_of(columns, slice(0, n_rows))):
@@ -182,7 +182,7 @@ def _tested(
     return loss, metric, torch.cat(predicted).numpy()
 
 
-def _store(folder: Path, problem: Problem, best: Training, options: Any) -> dict[str, Any]:
+def _store(folder: Path, problem: TrainingProblem, best: Training, options: Any) -> dict[str, Any]:
     """Store the best network and its predictions of the test rows; return its test scores."""
     path = folder / CHECKPOINTS / best.file
     network = _best_network(problem, path, best.seed(options.seed))
@@ -196,7 +196,7 @@ def _store(folder: Path, problem: Problem, best: Training, options: Any) -> dict
         "center": problem.center,
         "scale": problem.scale,
     }
-    weights = {name: one.numpy() for name, one in network.state_dict().items()}
+    weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     with names.replacing(folder / names.MODEL) as file:
         write_model(file, weights, about)
     loss, metric, predicted = _tested(network, problem, options)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pipelines.parallel.flat import FlatModel
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 
 BYTES = 4  # of a number
 # Bytes at which a bucket ends, of the first one and of others: those of torch's DDP.
@@ -28,34 +28,36 @@ class Buckets:
     rank a gradient would have come to a sum that had begun.
     """
 
-    def __init__(self, model: FlatModel, group: Group) -> None:
+    def __init__(self, model: FlatModel, group: ProcessGroup) -> None:
         self._model, self._group = model, group
         parameters = list(model.network.parameters())
-        before = len(model.shared) - model.n_weights
-        places = list(itertools.accumulate([one.numel() for one in parameters], initial=before))
-        starts = cuts(places) if group.n_ranks > 1 else []
+        n_before = len(model.shared) - model.n_weights
+        offsets = list(
+            itertools.accumulate([parameter.numel() for parameter in parameters], initial=n_before)
+        )
+        starts = cuts(offsets) if group.n_ranks > 1 else []
         ends = [*starts[::-1], len(model.shared)][::-1]
         self._sums = [model.shared[start:end] for start, end in zip(starts, ends, strict=False)]
-        self._rest = ends[-1]  # where the slices end whose sums may begin in a backward pass
-        self._of = [
-            {n for n, place in enumerate(places[:-1]) if start <= place < end}
+        self._overlap_end = ends[-1]  # where the slices end whose sums may begin in a backward pass
+        self._members = [
+            {n for n, offset in enumerate(offsets[:-1]) if start <= offset < end}
             for start, end in zip(starts, ends, strict=False)
         ]
         self._missing = list[set[int]]()  # weights of each that have no gradient yet
         self._next = 0  # slice whose sum is to begin
         self._overlaps: bool | None = None  # not known before the first step
         self._is_late = False
-        came = partial(Buckets._came, weakref.proxy(self))  # no circle that would keep the network
-        for bucket, members in enumerate(self._of):
+        hook = partial(Buckets._hook, weakref.proxy(self))  # no circle that would keep the network
+        for bucket, members in enumerate(self._members):
             for n in members:
                 if parameters[n].requires_grad:
-                    parameters[n].register_post_accumulate_grad_hook(partial(came, bucket, n))
+                    parameters[n].register_post_accumulate_grad_hook(partial(hook, bucket, n))
 
     def begin(self) -> None:
         """Have sums begin in the backward pass that follows; ``end`` is to follow that."""
-        self._next, self._missing = 0, [set(members) for members in self._of]
+        self._next, self._missing = 0, [set(members) for members in self._members]
 
-    def _came(self, bucket: int, n: int, parameter: Any) -> None:
+    def _hook(self, bucket: int, n: int, parameter: Any) -> None:
         if not self._missing:  # a step of this rank alone
             return
         if bucket < self._next:
@@ -71,9 +73,9 @@ class Buckets:
 
     def end(self, first: int = 0) -> None:
         """Add up what is left, from a place of the vector on, and wait for all sums."""
-        for one in self._sums[self._next if self._overlaps else 0 :]:
-            self._group.begin_sum(one)
-        self._group.sum(self._model.shared[first : self._rest])
+        for part in self._sums[self._next if self._overlaps else 0 :]:
+            self._group.begin_sum(part)
+        self._group.sum(self._model.shared[first : self._overlap_end])
         self._missing = []
         if self._overlaps is None and self._sums:
             n_late = self._model.shared.new_tensor(float(self._is_late))
@@ -81,16 +83,16 @@ class Buckets:
             self._overlaps = not n_late.item()
 
 
-def cuts(places: Sequence[int]) -> list[int]:
+def cuts(offsets: Sequence[int]) -> list[int]:
     """Where buckets begin, from the end of a vector; none where it is small.
 
     Parameters
     ----------
     places : where each parameter begins, and the last ends
     """
-    starts, end = list[int](), places[-1]
-    for place in places[-2:0:-1]:
-        if BYTES * (end - place) >= (EACH if starts else FIRST):
-            starts.append(place)
-            end = place
+    starts, end = list[int](), offsets[-1]
+    for offset in offsets[-2:0:-1]:
+        if BYTES * (end - offset) >= (EACH if starts else FIRST):
+            starts.append(offset)
+            end = offset
     return starts

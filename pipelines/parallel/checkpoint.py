@@ -21,7 +21,7 @@ BLOCK = 2**24  # bytes that are read at once
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """The progress of a training; anything JSON can hold.
 
     Attributes
@@ -53,7 +53,7 @@ class Progress:
     epochs: list[dict[str, Any]] = field(default_factory=list)
 
 
-def to_bytes(tensors: dict[str, torch.Tensor], progress: Progress) -> bytes:
+def to_bytes(tensors: dict[str, torch.Tensor], progress: TrainingProgress) -> bytes:
     """Return a checkpoint."""
     from safetensors.torch import save
 
@@ -64,25 +64,27 @@ def _on_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _about(progress: Progress) -> dict[str, str]:
+def _about(progress: TrainingProgress) -> dict[str, str]:
     return {"progress": json.dumps(asdict(progress)), "crc32": "0" * 8}
 
 
-def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
+def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
     """Read what ``to_bytes`` returned."""
     from safetensors.torch import load
 
     return load(content), progress_of(content)
 
 
-def progress_of(content: bytes) -> Progress:
+def progress_of(content: bytes) -> TrainingProgress:
     """Return the numbers alone."""
     length = int.from_bytes(content[:8], "little")
     about = json.loads(content[8 : 8 + length])["__metadata__"]
-    return Progress(**json.loads(about["progress"]))
+    return TrainingProgress(**json.loads(about["progress"]))
 
 
-def write(path: Path, tensors: Mapping[str, torch.Tensor], progress: Progress) -> None:
+def write_checkpoint(
+    path: Path, tensors: Mapping[str, torch.Tensor], progress: TrainingProgress
+) -> None:
     """Replace a checkpoint in one step, once the disk has the new one; it bears its checksum."""
     from safetensors.torch import save_file
 
@@ -159,9 +161,11 @@ class StoredStages(Mapping[str, "torch.Tensor"]):
     def __init__(self, path: Path, files: Sequence[Path] | None = None) -> None:
         from safetensors import safe_open
 
-        opened = [safe_open(file, "pt") for file in files or stage_files(path)]
-        self._files = {name: file for file in opened for name in (*file.keys(),)}
-        all_progress = [Progress(**json.loads(file.metadata()["progress"])) for file in opened]
+        handles = [safe_open(file, "pt") for file in files or stage_files(path)]
+        self._files = {name: file for file in handles for name in (*file.keys(),)}
+        all_progress = [
+            TrainingProgress(**json.loads(file.metadata()["progress"])) for file in handles
+        ]
         # Which the last stage alone has within an epoch.
         loss = max(progress.loss for progress in all_progress)
         self.progress = replace(all_progress[0], loss=loss)

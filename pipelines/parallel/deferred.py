@@ -30,7 +30,7 @@ class UnknownWeightsError(ValueError):
     """A weight is made of others, or of numbers that a tensor without memory does not have."""
 
 
-class Step(NamedTuple):
+class DeferredStep(NamedTuple):
     """What is done to a tensor.
 
     Attributes
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
     operator: Any
     arguments: tuple[Any, ...]
-    named: dict[str, Any]
+    keywords: dict[str, Any]
     view: tuple[Any, Any, Any] | None
     state: torch.Tensor | None
 
@@ -51,9 +51,9 @@ class Step(NamedTuple):
         if self.state is not None:
             torch.set_rng_state(self.state)
         if self.view is None:
-            return self.operator(*self.arguments, **self.named)
+            return self.operator(*self.arguments, **self.keywords)
         assert tensor is not None
-        self.operator(tensor.as_strided(*self.view), *self.arguments, **self.named)
+        self.operator(tensor.as_strided(*self.view), *self.arguments, **self.keywords)
         return tensor
 
 
@@ -62,7 +62,7 @@ class _Recorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._steps = dict[int, list[Step]]()
+        self._steps = dict[int, list[DeferredStep]]()
         self._storages = list[Any]()  # known by their addresses, so none may go
 
     def __torch_dispatch__(
@@ -70,20 +70,20 @@ class _Recorder(TorchDispatchMode):
     ) -> Any:
         draws = torch.Tag.nondeterministic_seeded in operator.tags
         state = torch.get_rng_state() if draws else None
-        result, named = operator(*args, **(kwargs or {})), dict(kwargs or {})
+        result, keywords = operator(*args, **(kwargs or {})), dict(kwargs or {})
         if not isinstance(result, FakeTensor):
             return result
         is_change = operator._schema.is_mutable and isinstance(args[0], FakeTensor)
-        others = tree_leaves([args[1:] if is_change else args, named])
-        if any(isinstance(other, FakeTensor) for other in others):
+        leaves = tree_leaves([args[1:] if is_change else args, keywords])
+        if any(isinstance(leaf, FakeTensor) for leaf in leaves):
             if is_change:
-                self._steps_of(result).append(Step(None, (), {}, None, None))
+                self._steps_of(result).append(DeferredStep(None, (), {}, None, None))
             return result  # a view, whose steps are those of its storage, or what nobody can make
         view: tuple[Any, Any, Any] | None = None
         arguments, scratch = args, None
         if is_change:
             view, arguments = (result.size(), result.stride(), result.storage_offset()), args[1:]
-        step = Step(operator, arguments, named, view, state)
+        step = DeferredStep(operator, arguments, keywords, view, state)
         self._steps_of(result).append(step)
         if draws:  # a tensor of that shape, whose numbers are forgotten
             with unset_fake_temporarily():
@@ -93,28 +93,28 @@ class _Recorder(TorchDispatchMode):
                 step(scratch)
         return result
 
-    def _steps_of(self, tensor: torch.Tensor) -> list[Step]:
+    def _steps_of(self, tensor: torch.Tensor) -> list[DeferredStep]:
         storage = tensor.untyped_storage()
         if storage._cdata not in self._steps:
             self._storages.append(storage)
         return self._steps.setdefault(storage._cdata, [])
 
-    def made(self, tensor: torch.Tensor) -> torch.Tensor:
+    def materialise(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor on the host, as it would be after all its steps; a real one itself."""
         if not isinstance(tensor, FakeTensor):
             return tensor.detach()
         first, *changes = self._known_steps(tensor)
-        whole = first().clone()
+        full_tensor = first().clone()
         for change in changes:
-            whole = change(whole)
-        return whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+            full_tensor = change(full_tensor)
+        return full_tensor.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
     def refuse_unknown(self, tensor: torch.Tensor) -> None:
         """Raise UnknownWeightsError for a tensor that cannot be made by itself."""
         if isinstance(tensor, FakeTensor):
             self._known_steps(tensor)
 
-    def _known_steps(self, tensor: torch.Tensor) -> list[Step]:
+    def _known_steps(self, tensor: torch.Tensor) -> list[DeferredStep]:
         steps = self._steps.get(tensor.untyped_storage()._cdata, [])
         if not steps or steps[0].view is not None or None in [step.operator for step in steps]:
             raise UnknownWeightsError("a weight is made of others")
@@ -161,7 +161,7 @@ class DeferredNetwork:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             for module in part.modules():
                 for name, tensor in tensors_of(module).items():
-                    replace_tensor(module, name, tensor, self._recorder.made(tensor))
+                    replace_tensor(module, name, tensor, self._recorder.materialise(tensor))
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.train import on_device
-from pipelines.parallel.checkpoint import Progress, progress_of, read, remove_earlier_stages
+from pipelines.parallel.checkpoint import TrainingProgress, progress_of, read, remove_earlier_stages
 from pipelines.parallel.options import Formation
-from pipelines.parallel.problem import Problem
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.problem import TrainingProblem
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.process_group.members import (
     SECONDS_FOR_A_REPLACEMENT,
-    Ended,
+    GroupEnd,
     hosts_of,
     run_process_group,
     wait_for_members,
@@ -32,7 +32,9 @@ MOST_FAILURES = 10  # in a row, with no step gained between them
 SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
 
 
-def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> bytes:
+def train_rank(
+    problem: TrainingProblem, plan: TrainingPlan, group: ProcessGroup, send: Send
+) -> bytes:
     """Train until the end; the same call on each rank.
 
     Returns
@@ -47,11 +49,11 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
     import torch
 
     kind = Rank
-    if order.options.stages != 1:
+    if plan.options.stages != 1:
         from pipelines.parallel.staged_rank import StagedRank as kind
-    rank = kind(problem, order, group, send)
-    settings = Training(
-        precision=order.options.precision,
+    rank = kind(problem, plan, group, send)
+    settings = TrainingSettings(
+        precision=plan.options.precision,
         device="cpu" if group.device == "cpu" else "gpu",
         n_threads=torch.get_num_threads(),
     )
@@ -70,15 +72,15 @@ def train(problem: Problem, order: TrainingPlan, group: Group, send: Send) -> by
 
 def train_on(
     client: Client,
-    problem: Problem,
-    order: TrainingPlan,
+    problem: TrainingProblem,
+    plan: TrainingPlan,
     n_ranks: int,
     on_message: Send,
     *,
     device: str,
     threads: int,
     open_ranks: bool,
-) -> tuple[Progress, list[str], float]:
+) -> tuple[TrainingProgress, list[str], float]:
     """Train on so many workers of a cluster; where one dies, go on with those that are left.
 
     A new process group begins at the last point at which all ranks were equal, from the memory of
@@ -97,56 +99,56 @@ def train_on(
         They came to be on several hosts, and ``open_ranks`` does not consent to that; workers died
         again and again and nothing was gained, or none is left.
     """
-    began, path = time.perf_counter(), Path(order.checkpoint)
-    newest = order.start or read(path)
-    patience, whole, failures, members = SECONDS_TO_BEGIN, True, 0, list[str]()
+    began, path = time.perf_counter(), Path(plan.checkpoint)
+    newest = plan.start or read(path)
+    patience, wait_for_queued, failures, members = SECONDS_TO_BEGIN, True, 0, list[str]()
     # The first process group that was lost since one trained, and the last step it told.
-    lost: tuple[Ended, int] | None = None
-    reached = 0
+    lost_group: tuple[GroupEnd, int] | None = None
+    step_reached = 0
 
     def pass_on(message: Mapping[str, Any]) -> None:
-        nonlocal lost, reached
+        nonlocal lost_group, step_reached
         step = int(message.get("step", 0))
-        if message["kind"] == "begun" and lost is not None:
-            before, told = lost
+        if message["kind"] == "begun" and lost_group is not None:
+            ended_group, last_step = lost_group
             on_message(
                 {
                     "kind": "restart",
-                    "reason": before.lost,
-                    "ranks_before": len(before.members),
+                    "reason": ended_group.lost,
+                    "ranks_before": len(ended_group.members),
                     "ranks_after": len(members),
                     "step": step,
-                    "steps_lost": max(0, told - step),
-                    "seconds": time.time() - before.detected,
+                    "steps_lost": max(0, last_step - step),
+                    "seconds": time.time() - ended_group.detected,
                 }
             )
-            lost = None
-        reached = max(reached, step)
+            lost_group = None
+        step_reached = max(step_reached, step)
         on_message(message)
 
     while True:
-        members = wait_for_members(client, n_ranks, patience, whole)
+        members = wait_for_members(client, n_ranks, patience, wait_for_queued)
         if not open_ranks:
             try:
                 refuse_several_hosts(members)
             except InputError as error:  # a replacement that came from another host
                 raise RunStopped(str(error)) from None
-        members = members[: Formation.of(order.options, len(members)).n_ranks]
+        members = members[: Formation.of(plan.options, len(members)).n_ranks]
         n_on_host = -(-len(members) // len(hosts_of(members)))
-        order = dataclasses.replace(order, start=newest, n_ranks_on_host=n_on_host)
-        ended = run_process_group(
-            client, members, train, problem, order, pass_on, device=device, threads=threads
+        plan = dataclasses.replace(plan, start=newest, n_ranks_on_host=n_on_host)
+        outcome = run_process_group(
+            client, members, train_rank, problem, plan, pass_on, device=device, threads=threads
         )
-        if ended.lost is None:
+        if outcome.lost is None:
             remove_earlier_stages(path)
-            return progress_of(ended.result), members, time.perf_counter() - began
-        held = _step_of(newest)
-        newest = max([newest, read(path), *ended.kept], key=_step_of)
-        failures = 0 if _step_of(newest) > held else failures + 1
+            return progress_of(outcome.result), members, time.perf_counter() - began
+        newest_step = _step_of(newest)
+        newest = max([newest, read(path), *outcome.kept], key=_step_of)
+        failures = 0 if _step_of(newest) > newest_step else failures + 1
         if failures >= MOST_FAILURES:
-            raise RunStopped(f"the ranks were lost {failures} times at one step: {ended.lost}")
-        lost, reached = lost or (ended, reached), 0
-        patience, whole = SECONDS_FOR_A_REPLACEMENT, False
+            raise RunStopped(f"the ranks were lost {failures} times at one step: {outcome.lost}")
+        lost_group, step_reached = lost_group or (outcome, step_reached), 0
+        patience, wait_for_queued = SECONDS_FOR_A_REPLACEMENT, False
 
 
 def refuse_several_hosts(members: Sequence[str]) -> None:

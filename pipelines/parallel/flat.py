@@ -45,15 +45,15 @@ class FlatModel:
         self.network = network.to(device=device, dtype=torch.float32)
         parameters = list(self.network.parameters())
         self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
-        self.n_statistics = sum(one.numel() for one in self.statistics)
+        self.n_statistics = sum(buffer.numel() for buffer in self.statistics)
         n_before = self.n_statistics + 1
         spare = -n_before % ALIGNED  # so that the gradient begins where vector instructions like it
         self.shared = torch.zeros(spare + n_before + len(self.weights), device=device)[spare:]
         self.gradient = self.shared[n_before:]
         torch.nn.utils.vector_to_parameters(self.weights, parameters)
-        gradients = self.gradient.split([one.numel() for one in parameters])
-        for one, gradient in zip(parameters, gradients, strict=True):
-            one.grad = gradient.view_as(one)
+        gradients = self.gradient.split([parameter.numel() for parameter in parameters])
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.view_as(parameter)
         self._optimizer, self._momentum = optimizer, momentum
         self._moments: dict[str, torch.Tensor] = {}
         if optimizer == "adamw":
@@ -82,7 +82,7 @@ class FlatModel:
     @property
     def statistics(self) -> list[torch.Tensor]:
         """Buffers that are floating-point numbers, which ranks may average; others are counts."""
-        return [one for one in self.buffers.values() if one.is_floating_point()]
+        return [buffer for buffer in self.buffers.values() if buffer.is_floating_point()]
 
     def step(self, rate: float) -> None:
         """Make a step of ``torch.optim.SGD`` or ``AdamW``, with its defaults.
@@ -94,42 +94,42 @@ class FlatModel:
         from torch.optim.sgd import sgd
 
         weights, gradient, moments = [self.weights], [self.gradient], self._moments
-        how: dict[str, Any] = {"lr": rate, "maximize": False, "fused": True}
+        options: dict[str, Any] = {"lr": rate, "maximize": False, "fused": True}
         if self._optimizer == "sgd":
             velocity = [moments.get("velocity")]
-            sgd(weights, gradient, velocity, momentum=self._momentum, **SGD, **how)
+            sgd(weights, gradient, velocity, momentum=self._momentum, **SGD, **options)
             return
         mean, square, step = ([moments[name]] for name in ("mean", "square", "step"))
-        adamw(weights, gradient, mean, square, [], step, amsgrad=False, **ADAMW, **how)
+        adamw(weights, gradient, mean, square, [], step, amsgrad=False, **ADAMW, **options)
 
     def put_statistics(self) -> None:
         """Put the statistics into their place in ``shared``."""
         import torch
 
         if self.n_statistics:
-            flat = [one.flatten() for one in self.statistics]
+            flat = [buffer.flatten() for buffer in self.statistics]
             torch.cat(flat, out=self.shared[: self.n_statistics])
 
     def take_statistics(self, n_ranks: int) -> None:
         """Take from there the mean of what so many ranks put in."""
         means = self.shared[: self.n_statistics] / n_ranks
-        sizes = [one.numel() for one in self.statistics]
-        for one, mean in zip(self.statistics, means.split(sizes), strict=True):
-            one.copy_(mean.view_as(one))
+        sizes = [buffer.numel() for buffer in self.statistics]
+        for buffer, mean in zip(self.statistics, means.split(sizes), strict=True):
+            buffer.copy_(mean.view_as(buffer))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
         return {
             "weights": self.weights,
-            **{f"buffer {name}": one for name, one in self.buffers.items()},
-            **{f"optimizer {name}": one for name, one in self._moments.items()},
+            **{f"buffer {name}": buffer for name, buffer in self.buffers.items()},
+            **{f"optimizer {name}": moment for name, moment in self._moments.items()},
         }
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Load what ``state`` returned, of a network of this shape; counts may be missing."""
-        for name, one in self.state().items():
-            if name in state or one.is_floating_point():
-                one.copy_(state[name])
+        for name, tensor in self.state().items():
+            if name in state or tensor.is_floating_point():
+                tensor.copy_(state[name])
 
 
 def best_network(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
@@ -139,11 +139,13 @@ def best_network(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) ->
     """
     from torch.nn.utils import vector_to_parameters
 
-    own = {name[len(BEST) :]: one for name, one in state.items() if name.startswith(BEST)}
-    best = {**state, **own}
-    found = copy.deepcopy(network)
-    vector_to_parameters(best["weights"], found.parameters())
-    for name, one in found.named_buffers():
+    best_state = {
+        name[len(BEST) :]: tensor for name, tensor in state.items() if name.startswith(BEST)
+    }
+    best = {**state, **best_state}
+    best_model = copy.deepcopy(network)
+    vector_to_parameters(best["weights"], best_model.parameters())
+    for name, buffer in best_model.named_buffers():
         if f"buffer {name}" in best:
-            one.copy_(best[f"buffer {name}"])
-    return found
+            buffer.copy_(best[f"buffer {name}"])
+    return best_model

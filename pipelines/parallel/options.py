@@ -11,7 +11,7 @@ from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, flag_of
 from pipelines.nn.augment import AUGMENTATION
 from pipelines.nn.settings import PRECISIONS
-from pipelines.run.options import Rule, at_least, number, option, positive, real, rule, share
+from pipelines.run.options import Rule, at_least, fraction, number, option, positive, real, rule
 
 # What a network's rate and optimiser are where nothing is said.
 USUAL = {
@@ -35,7 +35,7 @@ STRATEGIES = {
 
 
 @dataclass(frozen=True)
-class Strategy:
+class SyncStrategy:
     """When ranks share gradients or average their models.
 
     ``every-step``: each step is made with the gradient of the union batch, as DDP does.
@@ -101,9 +101,9 @@ class Formation:
     def n_stages(self) -> int:
         return self.n_in_pipeline * self.n_each
 
-    def stages_of(self, place: int) -> list[int]:
+    def stages_of(self, position: int) -> list[int]:
         """The numbers of the stages of a rank, by its place in its pipeline."""
-        return list(range(place, self.n_stages, self.n_in_pipeline))
+        return list(range(position, self.n_stages, self.n_in_pipeline))
 
     @property
     def bubble(self) -> float:
@@ -116,32 +116,33 @@ class Formation:
         return idle / (self.n_each * self.n_micro + idle)
 
 
-def strategy_of(text: str) -> Strategy:
+def strategy_of(text: str) -> SyncStrategy:
     """Return the strategy that is typed ``NAME`` or ``NAME=K``, checked by ``is_strategy``."""
     name, equals, number = text.partition("=")
     unit, k = STRATEGIES[name]
     if equals and not (unit and number.isdecimal() and int(number)):
         raise ValueError(f"{number} is no number of {unit}")
-    return Strategy(name, int(number) if equals else k)
+    return SyncStrategy(name, int(number) if equals else k)
 
 
 def is_strategy(text: str) -> str | None:
     """Check an option's value: return the rule it breaks, or None."""
     try:
-        for one in text.split(","):
-            strategy_of(one)
+        for strategy in text.split(","):
+            strategy_of(strategy)
     except (KeyError, ValueError):
-        known = ", ".join(name + ("=K" if unit else "") for name, (unit, _) in STRATEGIES.items())
-        return f"of {known}, K at least 1"
+        names = ", ".join(name + ("=K" if unit else "") for name, (unit, _) in STRATEGIES.items())
+        return f"of {names}, K at least 1"
     return None
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(","))
+    return tuple(int(word) for word in text.split(","))
 
 
-_each_at_least_1 = rule(
-    "whole numbers from 1 to 100000", lambda values: all(1 <= one <= 100_000 for one in values)
+_all_at_least_1 = rule(
+    "whole numbers from 1 to 100000",
+    lambda values: all(1 <= integer <= 100_000 for integer in values),
 )
 
 
@@ -149,7 +150,7 @@ def _number_of_stages(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-whole_numbers = partial(option, None, parse=_whole_numbers, rule=_each_at_least_1, metavar="N,N")
+whole_numbers = partial(option, None, parse=_whole_numbers, rule=_all_at_least_1, metavar="N,N")
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class NetworkOptions:
         "with --network approximator: points of the function (default: 8000)",
         rule=at_least(10, 100_000_000),
     )
-    validation: float = share(
+    validation: float = fraction(
         0.1, "fraction of the training rows held out to measure losses after each epoch"
     )
 
@@ -248,7 +249,7 @@ class TrainingOptions(NetworkOptions):
         metavar="RATE",
     )
     momentum: float = real(
-        0.9, "of sgd", rule=rule("in [0, 1)", lambda one: 0 <= one < 1), metavar="M"
+        0.9, "of sgd", rule=rule("in [0, 1)", lambda factor: 0 <= factor < 1), metavar="M"
     )
     scale_lr: str = option(
         "none",
@@ -311,14 +312,14 @@ class TrainingOptions(NetworkOptions):
     @property
     def chosen_optimizer(self) -> str:
         """The optimiser, ``auto`` resolved by the network."""
-        usual, _ = USUAL.get(self.network, USUAL["mlp"])
-        return usual if self.optimizer == "auto" else self.optimizer
+        default, _ = USUAL.get(self.network, USUAL["mlp"])
+        return default if self.optimizer == "auto" else self.optimizer
 
     @property
     def base_rate(self) -> float:
         """The learning rate of one rank."""
-        usual = USUAL.get(self.network, USUAL["mlp"])[1]
-        return usual if self.learning_rate is None else self.learning_rate
+        default = USUAL.get(self.network, USUAL["mlp"])[1]
+        return default if self.learning_rate is None else self.learning_rate
 
     def loaders(self, n_ranks_on_host: int) -> int:
         """The processes of a rank that read ahead; it is asked on that host."""
@@ -388,8 +389,8 @@ class TrainingOptions(NetworkOptions):
     def _refuse_meaningless_stages(self) -> None:
         n_micro = self.microbatches or MICROBATCHES
         if self.stages == 1:
-            for name, usual in (("microbatches", None), ("stages_of_a_rank", 1)):
-                if getattr(self, name) != usual:
+            for name, default in (("microbatches", None), ("stages_of_a_rank", 1)):
+                if getattr(self, name) != default:
                     raise InputError(f"{flag_of(name)} is for a network in stages; add --stages 2")
             return
         if self.strategies() != ["every-step"]:

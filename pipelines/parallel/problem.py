@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from pipelines.data.batches import share
-from pipelines.data.dataset import channels_height_width, rows_of
+from pipelines.data.batches import rank_slice
+from pipelines.data.dataset import channels_height_width, take_rows
 from pipelines.data.load import DATASETS, load_dataset, refuse_unstreamed
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipelines.data.batches import Columns
-    from pipelines.parallel.process_group.group import Group
+    from pipelines.parallel.process_group.group import ProcessGroup
 
 __all__ = ["approximator"]  # what programs of one's own use; the rest is ours
 
@@ -48,7 +48,7 @@ CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # of the bagging network, as its search oft
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkDescription:
     """The description of a network; small enough to go to every worker.
 
     Attributes
@@ -101,7 +101,7 @@ class Network:
             return nn.Sequential(*layers, nn.Linear((self.n_inputs, *hidden)[-1], self.n_outputs))
 
 
-def refuse_unknown(name: str) -> None:
+def refuse_unknown_network(name: str) -> None:
     """Raise InputError where a network's name is none, before any data are loaded."""
     if name in NETWORKS:
         return
@@ -116,7 +116,7 @@ def refuse_unknown(name: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrainingProblem:
     """Rows as they lie on the host; scattered once.
 
     Attributes
@@ -137,7 +137,7 @@ class Problem:
 
     name: str
     task: str
-    network: Network
+    network: NetworkDescription
     train: Rows
     validation: Rows
     test: Rows
@@ -169,12 +169,12 @@ class Problem:
         """SHA-256, in hex, of all rows."""
         digest = hashlib.sha256(f"{self.task} ".encode())
         for rows in (self.train, self.validation, self.test):
-            for one in rows.values():
-                if isinstance(one, RowsOnDisk):
-                    digest.update(one.identity)
+            for array in rows.values():
+                if isinstance(array, RowsOnDisk):
+                    digest.update(array.identity)
                     continue
-                digest.update(f"{one.dtype.str} {one.shape};".encode())
-                digest.update(np.ascontiguousarray(one).view(np.uint8).data)
+                digest.update(f"{array.dtype.str} {array.shape};".encode())
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
@@ -206,13 +206,13 @@ class Problem:
         """Return prepared images, each changed at random; equal seeds, equal changes."""
         import torch
 
-        from pipelines.nn.augment import augmented
+        from pipelines.nn.augment import augment_images
 
         generator = torch.Generator().manual_seed(seed)
         assert self.network.image_shape is not None
         shape = channels_height_width(self.network.image_shape)
         images = X.mul(self.scale).add_(self.center).unflatten(1, shape)
-        changed = augmented(images[None], augment, [generator], 255.0)[0].flatten(1)
+        changed = augment_images(images[None], augment, [generator], 255.0)[0].flatten(1)
         return changed.sub_(self.center).div_(self.scale)
 
     def loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -234,36 +234,36 @@ class Problem:
         return torch.stack([self.loss(outputs, y), metric.float()])
 
     def measure(
-        self, network: torch.nn.Module, columns: Columns | StreamedColumns, group: Group
+        self, network: torch.nn.Module, columns: Columns | StreamedColumns, group: ProcessGroup
     ) -> tuple[float, float]:
         """Return mean loss and metric of rows that every rank has; each rank takes a part."""
         import torch
 
         n_rows = len(columns["y"])
-        mine = share(n_rows, group.rank, group.n_ranks)
+        part = rank_slice(n_rows, group.rank, group.n_ranks)
         sums = torch.zeros(2, device=group.device)
         network.eval()
         with torch.inference_mode():
-            for some in map(self.prepare, blocks_of(columns, mine)):
-                sums += self.sums(network(some["X"]), some["y"])
+            for block in map(self.prepare, blocks_of(columns, part)):
+                sums += self.sums(network(block["X"]), block["y"])
         network.train()
         group.sum(sums)
         loss, metric = (sums / max(1, n_rows)).tolist()
         return loss, metric
 
 
-def blocks_of(columns: Columns | StreamedColumns, mine: slice) -> Iterator[Columns]:
+def blocks_of(columns: Columns | StreamedColumns, part: slice) -> Iterator[Columns]:
     """Yield rows side by side, as many as are evaluated at once, in memory of their own."""
     if isinstance(columns, StreamedColumns):
-        yield from columns.blocks(mine, BLOCK)
+        yield from columns.blocks(part, BLOCK)
         return
-    for first in range(mine.start, mine.stop, BLOCK):
-        block = slice(first, min(first + BLOCK, mine.stop))
+    for first in range(part.start, part.stop, BLOCK):
+        block = slice(first, min(first + BLOCK, part.stop))
         # A network may write to what it is given, and these rows are measured again.
-        yield {name: one[block].clone() for name, one in columns.items()}
+        yield {name: column[block].clone() for name, column in columns.items()}
 
 
-def approximator(n_rows: int, validation: float, seed: int) -> Problem:
+def approximator(n_rows: int, validation: float, seed: int) -> TrainingProblem:
     """Return the study's function, sqrt(x) sin(3.14 x / 5), at random places of [0, 20].
 
     x is brought to [-1, 1]: the study's plain SGD needed thousands of epochs without.
@@ -275,10 +275,12 @@ def approximator(n_rows: int, validation: float, seed: int) -> Problem:
     x[n_rows:] = np.linspace(low, high, n_test)
     X = ((x - (low + high) / 2) / ((high - low) / 2)).astype(np.float32)[:, None]
     y = (np.sqrt(x) * np.sin(3.14 * x / 5)).astype(np.float32)
-    held, kept, test = slice(n_held), slice(n_held, n_rows), slice(n_rows, None)
-    parts = [{"X": X[part], "y": y[part]} for part in (kept, held, test)]
-    network = Network("approximator", 1, 1)
-    return Problem("sqrt(x) sin(3.14 x / 5)", NUMBERS, network, parts[0], parts[1], parts[2])
+    held_part, train_part, test = slice(n_held), slice(n_held, n_rows), slice(n_rows, None)
+    parts = [{"X": X[part], "y": y[part]} for part in (train_part, held_part, test)]
+    network = NetworkDescription("approximator", 1, 1)
+    return TrainingProblem(
+        "sqrt(x) sin(3.14 x / 5)", NUMBERS, network, parts[0], parts[1], parts[2]
+    )
 
 
 def held_out(
@@ -294,11 +296,11 @@ def held_out(
     order = np.random.default_rng(seed).permutation(n_rows)
     if task == CLASSES:  # each class spread evenly over the order, the held rows at its end
         order = order[np.argsort(y[order], kind="stable")]
-        place = np.empty(n_rows)
-        for one in np.unique(y):
-            mine = y[order] == one
-            place[mine] = (np.arange(mine.sum()) + 0.5) / mine.sum()
-        order = order[np.argsort(place, kind="stable")]
+        position = np.empty(n_rows)
+        for label in np.unique(y):
+            has_label = y[order] == label
+            position[has_label] = (np.arange(has_label.sum()) + 0.5) / has_label.sum()
+        order = order[np.argsort(position, kind="stable")]
     return np.sort(order[:-n_held]), np.sort(order[-n_held:])
 
 
@@ -315,14 +317,14 @@ def load_rows(
     seed: int,
     reading: Reading,
     **settings: Any,
-) -> Problem:
+) -> TrainingProblem:
     """Load a data set by its name, or a table of classes or numbers by its path.
 
     Preparation is learned from the rows that are trained on alone.
 
     Parameters
     ----------
-    network, hidden : see ``Network``
+    network, hidden : see ``NetworkDescription``
 
     Others are those of ``pipelines.data.load.load_dataset`` and ``held_out``.
     """
@@ -331,27 +333,27 @@ def load_rows(
             f"{opt('task')} must be {CLASSES} for {opt('dataset', name)}, got {task}; leave it out"
         )
     if name not in DATASETS and Path(name).suffix.lower() in SUFFIXES and task != CLASSES:
-        how, stays = cast(Any, task), settings.get("input", "memory")
-        table: RawTable | None = open_table(Path(name), target, how, reading, stays)
+        table_task, input_mode = cast(Any, task), settings.get("input", "memory")
+        table: RawTable | None = open_table(Path(name), target, table_task, reading, input_mode)
         if table is None:
-            refuse_unstreamed(Path(name), stays)
-            table = read_raw_table(Path(name), target, task=how, **asdict(reading))
+            refuse_unstreamed(Path(name), input_mode)
+            table = read_raw_table(Path(name), target, task=table_task, **asdict(reading))
         if table.task == NUMBERS:
             return _of_numbers(table, network, hidden, limit, test_size, validation, seed)
     settings |= {"target": target, "limit": limit, "reading": reading}
-    found = load_dataset(name, test_size=test_size, seed=seed, **settings)
-    if network == "bagging" and found.image_shape is None:
+    dataset = load_dataset(name, test_size=test_size, seed=seed, **settings)
+    if network == "bagging" and dataset.image_shape is None:
         raise InputError(
             f"{opt('network')} must be mlp or your own for a table, got bagging, whose convolution "
             "needs images"
         )
-    kept, held = held_out(found.y_train, CLASSES, validation, seed)
-    lines = (*found.lines, *fitted_on_disk(found.X_train, kept))
-    scaling = found.scaling.fit(rows_of(found.X_train, kept))
+    train_rows, held_rows = held_out(dataset.y_train, CLASSES, validation, seed)
+    lines = (*dataset.lines, *fitted_on_disk(dataset.X_train, train_rows))
+    scaling = dataset.scaling.fit(take_rows(dataset.X_train, train_rows))
     as_bytes = (
         isinstance(scaling, FittedScaling)
         and isinstance(scaling.center, float)
-        and getattr(found.X_train, "dtype", None) == np.uint8
+        and getattr(dataset.X_train, "dtype", None) == np.uint8
     )
 
     def rows(X: Any, y: np.ndarray) -> Rows:
@@ -362,24 +364,28 @@ def load_rows(
             matrix = np.ascontiguousarray(matrix)
         return {"X": matrix, "y": y.astype(np.int64)}
 
-    train = rows(rows_of(found.X_train, kept), found.y_train[kept])
+    train = rows(take_rows(dataset.X_train, train_rows), dataset.y_train[train_rows])
     n_inputs = train["X"].shape[1]
-    validation_rows = rows(rows_of(found.X_train, held), found.y_train[held])
-    parts = (train, validation_rows, rows(found.X_test, found.y_test))
+    validation_rows = rows(take_rows(dataset.X_train, held_rows), dataset.y_train[held_rows])
+    parts = (train, validation_rows, rows(dataset.X_test, dataset.y_test))
     center, scale = 0.0, 1.0
     if as_bytes:
         assert isinstance(scaling, FittedScaling)
         center, scale = float(scaling.center), float(scaling.scale)
-    inputs = Network(network, n_inputs, found.n_classes, found.image_shape, hidden, found.ink)
-    about: dict[str, Any] = {"classes": found.classes, "lines": lines, "notes": found.notes}
-    return Problem(found.name, CLASSES, inputs, *parts, center, scale, table=found.table, **about)
+    inputs = NetworkDescription(
+        network, n_inputs, dataset.n_classes, dataset.image_shape, hidden, dataset.ink
+    )
+    about: dict[str, Any] = {"classes": dataset.classes, "lines": lines, "notes": dataset.notes}
+    return TrainingProblem(
+        dataset.name, CLASSES, inputs, *parts, center, scale, table=dataset.table, **about
+    )
 
 
-def fitted_on_disk(X: Any, kept: np.ndarray) -> list[str]:
+def fitted_on_disk(X: Any, train_rows: np.ndarray) -> list[str]:
     """Fit the preparation of a table that stays on disk, where X is one; say on how many rows."""
     if not isinstance(X, RowsOnDisk) or not isinstance(X.store, TableStore):
         return []
-    n = X.store.fit(X.rows[kept])
+    n = X.store.fit(X.rows[train_rows])
     return [f"prepared   by {n:,} training rows of the sample"]
 
 
@@ -391,7 +397,7 @@ def _of_numbers(
     test_size: float,
     validation: float,
     seed: int,
-) -> Problem:
+) -> TrainingProblem:
     if network == "bagging":
         raise InputError(
             f"{opt('network')} must be mlp or your own for numbers, got bagging, which tells "
@@ -401,21 +407,23 @@ def _of_numbers(
     train, test = held_out(y, NUMBERS, test_size, seed)
     if limit is not None:
         train = train[:limit]
-    kept, held = held_out(y[train], NUMBERS, validation, seed + 1)
-    kept, held = train[kept], train[held]
-    lines = (*table.lines(), *fitted_on_disk(table.X, kept))
+    train_rows, held_rows = held_out(y[train], NUMBERS, validation, seed + 1)
+    train_rows, held_rows = train[train_rows], train[held_rows]
+    lines = (*table.lines(), *fitted_on_disk(table.X, train_rows))
     on_disk = isinstance(table.X, RowsOnDisk)
     if not on_disk:
-        prepare = Preparation(table.kinds, table.missing).fit(rows_of(table.X, kept))
-    center, unit = float(y[kept].mean()), float(y[kept].std()) or 1.0
+        prepare = Preparation(table.kinds, table.missing).fit(take_rows(table.X, train_rows))
+    center, unit = float(y[train_rows].mean()), float(y[train_rows].std()) or 1.0
 
     def rows(numbers: np.ndarray) -> Rows:
-        X: Any = table.X[numbers] if on_disk else prepare.transform(rows_of(table.X, numbers))
+        X: Any = table.X[numbers] if on_disk else prepare.transform(take_rows(table.X, numbers))
         if not on_disk:
             X = np.ascontiguousarray(X, np.float32)
         return {"X": X, "y": ((y[numbers] - center) / unit).astype(np.float32)}
 
-    parts = (rows(kept), rows(held), rows(test))
-    inputs = Network(network, parts[0]["X"].shape[1], 1, None, hidden)
+    parts = (rows(train_rows), rows(held_rows), rows(test))
+    inputs = NetworkDescription(network, parts[0]["X"].shape[1], 1, None, hidden)
     about: dict[str, Any] = {"lines": lines, "notes": table.conversions}
-    return Problem(table.name, NUMBERS, inputs, *parts, unit=unit, table=table.describe(), **about)
+    return TrainingProblem(
+        table.name, NUMBERS, inputs, *parts, unit=unit, table=table.describe(), **about
+    )

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches import Batch, Batches
-from pipelines.data.stream.feed import Feed, StreamedBatches, StreamedColumns
+from pipelines.data.batches import Batches, RankBatch
+from pipelines.data.stream.feed import RowFeed, StreamedBatches, StreamedColumns
 from pipelines.parallel.buckets import Buckets
-from pipelines.parallel.checkpoint import Progress, from_bytes, to_bytes, write
+from pipelines.parallel.checkpoint import TrainingProgress, from_bytes, to_bytes, write_checkpoint
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
-from pipelines.parallel.problem import Problem
-from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.problem import TrainingProblem
+from pipelines.parallel.process_group.group import ProcessGroup
 
 if TYPE_CHECKING:
     import torch
@@ -55,36 +55,38 @@ class TrainingPlan:
 class Rank:
     """A rank while it trains."""
 
-    def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
+    def __init__(
+        self, problem: TrainingProblem, plan: TrainingPlan, group: ProcessGroup, send: Send
+    ) -> None:
         import torch
 
         from pipelines.nn.networks import autocast, drawing_from
 
         self._torch, self._autocast, self._drawing_from = torch, autocast, drawing_from
-        self._problem, self._order, self._group, self._tell = problem, order, group, send
-        options = self._options = order.options
+        self._problem, self._plan, self._group, self._tell = problem, plan, group, send
+        options = self._options = plan.options
         self._strategy = strategy_of(options.sync)
-        self._equals = group  # ranks whose weights are the same ones
+        self._equal_ranks = group  # ranks whose weights are the same ones
         self._network = self._make_network()
-        for one in self._network.modules() if options.channels_last else ():
-            if isinstance(one, torch.nn.Conv2d):  # what it is given decides on its products
-                one.register_forward_pre_hook(
-                    lambda _, given: given[0].contiguous(memory_format=torch.channels_last)
+        for module in self._network.modules() if options.channels_last else ():
+            if isinstance(module, torch.nn.Conv2d):  # what it is given decides on its products
+                module.register_forward_pre_hook(
+                    lambda _, inputs: inputs[0].contiguous(memory_format=torch.channels_last)
                 )
         self._draws = self._network_draws()
         self._model = FlatModel(
             self._network, options.chosen_optimizer, options.momentum, group.device
         )
-        self._progress = Progress()
-        kept: dict[str, torch.Tensor] = {}
-        if order.start is not None:
-            kept, self._progress = self._start(order.start)
-            self._model.load(kept)
-        self._best = {name: one for name, one in kept.items() if name.startswith(BEST)}
+        self._progress = TrainingProgress()
+        state: dict[str, torch.Tensor] = {}
+        if plan.start is not None:
+            state, self._progress = self._start(plan.start)
+            self._model.load(state)
+        self._best = {name: tensor for name, tensor in state.items() if name.startswith(BEST)}
         part, n_parts = self._part
-        how: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "batch_size": options.batch_size,
-            "seed": order.seed,
+            "seed": plan.seed,
             "map": problem.prepare,
             "rank": part,
             "n_ranks": n_parts,
@@ -93,35 +95,37 @@ class Rank:
             "position": self._progress.position,
             "on_host": options.storage == "host",
         }
-        self._feed: Feed | None = None
+        self._feed: RowFeed | None = None
         self._batches: Batches
         self._validation: Any
         self._test: Any
-        measured = (problem.validation, problem.test)
+        measured_rows = (problem.validation, problem.test)
         if problem.on_disk:
-            self._feed = Feed(
+            self._feed = RowFeed(
                 problem.on_disk,
-                n_workers=options.loaders(order.n_ranks_on_host),
+                n_workers=options.loaders(plan.n_ranks_on_host),
                 directory=options.cache_dir,
                 device=group.device,
                 say=lambda text: send({"kind": "note", "text": text}),
             )
-            self._batches = StreamedBatches(problem.train, self._feed, **how)
+            self._batches = StreamedBatches(problem.train, self._feed, **settings)
             self._validation, self._test = (
-                StreamedColumns(rows, self._feed, group.device) for rows in measured
+                StreamedColumns(rows, self._feed, group.device) for rows in measured_rows
             )
         else:
-            self._batches = Batches(problem.train, **how)
+            self._batches = Batches(problem.train, **settings)
             self._validation, self._test = (
-                {name: torch.tensor(one, device=group.device) for name, one in rows.items()}
-                for rows in measured
+                {name: torch.tensor(column, device=group.device) for name, column in rows.items()}
+                for rows in measured_rows
             )
-        self._kept: tuple[dict[str, torch.Tensor], Progress] | None = None
+        self._kept_point: tuple[dict[str, torch.Tensor], TrainingProgress] | None = None
         # Of a step that is not done, as they were before it, where all ranks are always equal.
         self._equal_buffers: dict[str, torch.Tensor] = {}
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
-        # ``Progress.loss``, read where it is kept: reading it at each step would stop the device.
-        self._added = torch.tensor(self._progress.loss, dtype=torch.float64, device=group.device)
+        # ``TrainingProgress.loss``, read where it is kept: at each step that would stop the device.
+        self._summed_loss = torch.tensor(
+            self._progress.loss, dtype=torch.float64, device=group.device
+        )
         self._last_news = self._last_write = time.monotonic()
 
     @property
@@ -130,7 +134,7 @@ class Rank:
         return self._group.rank, self._group.n_ranks
 
     def _make_network(self) -> torch.nn.Module:
-        return self._problem.network.make(self._order.seed)
+        return self._problem.network.make(self._plan.seed)
 
     @cached_property
     def _buckets(self) -> Buckets:
@@ -144,15 +148,15 @@ class Rank:
         except Exception:  # its first step says why, or takes more rows
             return True
 
-    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
+    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
         """What a checkpoint holds, of this rank's."""
         return from_bytes(content)
 
     def train(self) -> bytes:
-        """Train until the end, and return the last checkpoint; raises as ``Group.sum``."""
+        """Train until the end, and return the last checkpoint; raises as ``ProcessGroup.sum``."""
         group, progress = self._group, self._progress
-        for one in self._model.state().values():  # first weights may differ in bits between GPUs
-            self._equals.broadcast(one)
+        for tensor in self._model.state().values():  # first weights may differ in bits between GPUs
+            self._equal_ranks.broadcast(tensor)
         self._keep()
         group.tally()
         self._tell({"kind": "begun", "step": progress.step, "n_weights": self._model.n_weights})
@@ -206,35 +210,37 @@ class Rank:
         if averaged:
             self._average()
         self._share_loss()
-        progress.loss = float(self._added)  # when the device has done the epoch
+        progress.loss = float(self._summed_loss)  # when the device has done the epoch
         communication, wait = group.tally()
-        spent = time.perf_counter() - began
+        epoch_seconds = time.perf_counter() - began
         progress.seconds = time.perf_counter() - self._began
-        self._end_epoch(spent, communication, wait, averaged or strategy.always_equal)
+        self._end_epoch(epoch_seconds, communication, wait, averaged or strategy.always_equal)
 
     def _average(self) -> None:
         """Make one model of all ranks': the mean of weights, statistics and optimiser's state."""
-        for one in self._model.state().values():
-            if one.is_floating_point():
-                self._group.mean(one)
+        for tensor in self._model.state().values():
+            if tensor.is_floating_point():
+                self._group.mean(tensor)
 
-    def _step(self, batch: Batch, step: int) -> None:
+    def _step(self, batch: RankBatch, step: int) -> None:
         """Make one step of the optimiser, with this rank's gradient or that of all."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()
         shares, always_equal = self._strategy.shares(step), self._strategy.always_equal
         if always_equal:
-            self._equal_buffers = {name: one.clone() for name, one in model.buffers.items()}
+            self._equal_buffers = {name: buffer.clone() for name, buffer in model.buffers.items()}
         model.shared.zero_()
         if shares:
             self._buckets.begin()
         if n_mine:
             X = batch.columns["X"]
-            of_images, of_network = seeds_of(self._order.seed, step, group.rank)
+            image_seed, network_seed = seeds_of(self._plan.seed, step, group.rank)
             if self._options.augment != "none":
-                X = self._problem.augmented(X, self._options.augment, of_images)
+                X = self._problem.augmented(X, self._options.augment, image_seed)
             precise = self._autocast(group.device, self._options.precision)
-            seeded = self._drawing_from(of_network, group.device) if self._draws else nullcontext()
+            seeded = (
+                self._drawing_from(network_seed, group.device) if self._draws else nullcontext()
+            )
             with seeded, precise:
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
@@ -255,35 +261,39 @@ class Rank:
 
     def _count(self, added: torch.Tensor) -> None:
         """Count a loss that has been added up over all ranks."""
-        self._added += added
+        self._summed_loss += added
         self._loss.zero_()
 
-    def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
+    def _end_epoch(
+        self, epoch_seconds: float, communication: float, wait: float, equal: bool
+    ) -> None:
         """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
         progress, options, group, model = self._progress, self._options, self._group, self._model
         problem = self._problem
-        times = self._torch.tensor([spent - communication - wait, wait], device=group.device)
+        times = self._torch.tensor(
+            [epoch_seconds - communication - wait, wait], device=group.device
+        )
         group.mean(times)
         compute, wait = times.tolist()
         last = progress.epoch + 1 >= options.epochs
-        own: dict[str, torch.Tensor] = {}
+        own_state: dict[str, torch.Tensor] = {}
         if not equal:
-            own = {name: one.clone() for name, one in model.state().items()}
+            own_state = {name: tensor.clone() for name, tensor in model.state().items()}
             self._average()
         loss, metric = self._measured(self._validation)
         improved = math.isfinite(loss) and (progress.best is None or loss < progress.best)
         if improved:
             progress.best = loss
             self._best = {
-                f"{BEST}{name}": one.clone()
-                for name, one in model.state().items()
+                f"{BEST}{name}": tensor.clone()
+                for name, tensor in model.state().items()
                 if name == "weights" or name.startswith("buffer ")
             }
         progress.since_best = 0 if improved else progress.since_best + 1
         row = {
             "epoch": progress.epoch + 1,
             "step": progress.step,
-            "loss": float(self._added) / problem.n_train,
+            "loss": float(self._summed_loss) / problem.n_train,
             "validation_loss": loss,
             "validation_metric": metric,
             "seconds": progress.seconds,
@@ -303,12 +313,12 @@ class Rank:
             or (options.until_loss is not None and loss <= options.until_loss)
         )
         progress.epoch, progress.position = progress.epoch + 1, 0
-        self._added.zero_()
+        self._summed_loss.zero_()
         if equal or progress.done or options.sync == "never":
             self._keep()
             self._write_in_time()
-        if own and not progress.done:
-            model.load(own)
+        if own_state and not progress.done:
+            model.load(own_state)
         group.tally()
         self._began = time.perf_counter() - progress.seconds  # measuring is not training
         self._tell({"kind": "epoch", **row})
@@ -318,18 +328,21 @@ class Rank:
         if self._strategy.always_equal:
             return  # it is as it stands, whenever a sum can fail
         state, progress = self._point()
-        self._kept = {name: one.clone() for name, one in state.items()}, replace(progress)
+        self._kept_point = (
+            {name: tensor.clone() for name, tensor in state.items()},
+            replace(progress),
+        )
 
-    def _point(self) -> tuple[dict[str, torch.Tensor], Progress]:
+    def _point(self) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
         """Return what a checkpoint holds, as it stands."""
-        self._progress.loss = float(self._added)
+        self._progress.loss = float(self._summed_loss)
         return self._model.state() | self._best, self._progress
 
     def kept_bytes(self) -> bytes | None:
         """Return the last point at which all ranks were equal, as a checkpoint."""
-        for name, one in self._equal_buffers.items():
-            self._model.buffers[name].copy_(one)
-        return to_bytes(*(self._kept or self._point()))
+        for name, buffer in self._equal_buffers.items():
+            self._model.buffers[name].copy_(buffer)
+        return to_bytes(*(self._kept_point or self._point()))
 
     def _write_in_time(self) -> None:
         """Write a checkpoint if this is rank 0 and the last is old enough."""
@@ -339,7 +352,7 @@ class Rank:
             self._last_write = time.monotonic()  # the disk may take longer than that
 
     def _write(self) -> None:
-        write(Path(self._order.checkpoint), *self._point())
+        write_checkpoint(Path(self._plan.checkpoint), *self._point())
 
 
 def seeds_of(seed: int, step: int, rank: int) -> tuple[int, int]:

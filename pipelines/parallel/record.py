@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipelines.run_folder.record import Answer, OptionMetadata, Record
 from pipelines.run_folder.rows import Metric, Row
-from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds
+from pipelines.run_folder.schema import Count, Number, RecordPart, Scalar, Seconds
 
 EPOCHS = "epochs.parquet"
 CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
@@ -17,10 +17,10 @@ CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
 EPOCH = ("strategy", "ranks", "repeat", "epoch")  # what tells one row from another
 
 
-def in_words(training: str) -> str:
+def training_name(training: str) -> str:
     """A training's name as a person reads it: ``every-step, 2 ranks, repeat 1``."""
-    strategy, _, rest = training.rpartition(" on ")
-    n_ranks, comma, repeat = rest.partition(",")
+    strategy, _, numbers = training.rpartition(" on ")
+    n_ranks, comma, repeat = numbers.partition(",")
     return f"{strategy}, {n_ranks} rank{'s' * (n_ranks != '1')}{comma}{repeat}"
 
 
@@ -65,7 +65,7 @@ class ParallelOptionMetadata(OptionMetadata):
     until_loss: Number | None = None
 
 
-class TrainingMetadata(Part):
+class TrainingMetadata(RecordPart):
     """A training, with the losses of its best epoch, whose network it keeps.
 
     ``wait_share`` is the share of its seconds in which ranks waited for others, their mean,

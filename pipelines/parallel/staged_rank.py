@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from pipelines.data.batches import Batch, Columns, share
+from pipelines.data.batches import Columns, RankBatch, rank_slice
 from pipelines.parallel.checkpoint import (
-    Progress,
     StoredStages,
+    TrainingProgress,
     progress_of,
     stage_file,
     to_bytes,
-    write,
+    write_checkpoint,
 )
 from pipelines.parallel.flat import BEST
 from pipelines.parallel.options import Formation
-from pipelines.parallel.problem import CLASSES, Problem
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.problem import CLASSES, TrainingProblem
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import Rank, Send, TrainingPlan, seeds_of
 from pipelines.parallel.stages import staged
 
@@ -42,29 +42,31 @@ class StagedRank(Rank):
     A batch is cut into micro-batches, whose gradients add up to those of the batch.
     """
 
-    def __init__(self, problem: Problem, order: TrainingPlan, group: Group, send: Send) -> None:
-        self._formation = Formation.of(order.options, group.n_ranks)
-        pipeline, place = divmod(group.rank, self._formation.n_in_pipeline)
+    def __init__(
+        self, problem: TrainingProblem, plan: TrainingPlan, group: ProcessGroup, send: Send
+    ) -> None:
+        self._formation = Formation.of(plan.options, group.n_ranks)
+        pipeline, position = divmod(group.rank, self._formation.n_in_pipeline)
         first = pipeline * self._formation.n_in_pipeline
         self._pipeline_number = pipeline
         self._pipeline = group.part(range(first, first + self._formation.n_in_pipeline))
-        self._peers = group.part(range(place, group.n_ranks, self._formation.n_in_pipeline))
-        self._mine = self._formation.stages_of(place)
-        self._is_first = 0 in self._mine
-        self._is_last = self._formation.n_stages - 1 in self._mine
+        self._peers = group.part(range(position, group.n_ranks, self._formation.n_in_pipeline))
+        self._stage_numbers = self._formation.stages_of(position)
+        self._is_first = 0 in self._stage_numbers
+        self._is_last = self._formation.n_stages - 1 in self._stage_numbers
         self._n_union, self._busy = 1, 0.0
         self._written = list[Path]()
-        super().__init__(problem, order, group, send)
-        self._equals = self._peers
+        super().__init__(problem, plan, group, send)
+        self._equal_ranks = self._peers
 
     @property
     def _part(self) -> tuple[int, int]:
         return self._pipeline_number, self._formation.n_pipelines
 
     def _make_network(self) -> nn.Module:
-        network, options = self._problem.network, self._order.options
-        self._whole = staged(network, options, self._formation, self._order.seed)
-        self._stages = [self._whole.stage(number) for number in self._mine]
+        network, options = self._problem.network, self._plan.options
+        self._staged_network = staged(network, options, self._formation, self._plan.seed)
+        self._stages = [self._staged_network.stage(number) for number in self._stage_numbers]
         return nn.ModuleList(self._stages)
 
     def _network_draws(self) -> bool:
@@ -84,11 +86,11 @@ class StagedRank(Rank):
 
         n_rows, device = self._formation.n_rows, torch.device(self._group.device)
         stages: Any = []
-        for number, network in zip(self._mine, self._stages, strict=True):
-            layers = self._whole.stages[number]
+        for number, network in zip(self._stage_numbers, self._stages, strict=True):
+            layers = self._staged_network.stages[number]
             ends = [
-                torch.empty(n_rows, *self._whole.shapes[place], device="meta")
-                for place in (layers.start, layers.stop)
+                torch.empty(n_rows, *self._staged_network.shapes[index], device="meta")
+                for index in (layers.start, layers.stop)
             ]
             ends[0].requires_grad_(number > 0)
             ends[1].requires_grad_()
@@ -103,8 +105,8 @@ class StagedRank(Rank):
             )
             self._time(stage)
             stages.append(stage)
-        kind = Schedule1F1B if len(stages) == 1 else ScheduleInterleaved1F1B
-        return kind(
+        schedule_class = Schedule1F1B if len(stages) == 1 else ScheduleInterleaved1F1B
+        return schedule_class(
             stages[0] if len(stages) == 1 else stages,
             self._formation.n_micro,
             loss_fn=self._loss_of,
@@ -127,18 +129,18 @@ class StagedRank(Rank):
         real = y != NOBODY if self._problem.task == CLASSES else ~y.isnan()
         return self._problem.loss(outputs[real].float(), y[real]) / self._n_union
 
-    def _step(self, batch: Batch, step: int) -> None:
+    def _step(self, batch: RankBatch, step: int) -> None:
         model, losses = self._model, list[torch.Tensor]()
         self._group.check()
         model.shared.zero_()
         self._n_union = batch.n_union
-        of_images, _ = seeds_of(self._order.seed, step, self._pipeline_number)
-        _, of_network = seeds_of(self._order.seed, step, self._group.rank)
+        image_seed, _ = seeds_of(self._plan.seed, step, self._pipeline_number)
+        _, network_seed = seeds_of(self._plan.seed, step, self._group.rank)
         columns = batch.columns
         if self._is_first and self._options.augment != "none" and len(batch.rows):
-            X = self._problem.augmented(columns["X"], self._options.augment, of_images)
+            X = self._problem.augmented(columns["X"], self._options.augment, image_seed)
             columns = {**columns, "X": X}
-        with self._drawing_from(of_network, self._group.device):
+        with self._drawing_from(network_seed, self._group.device):
             for X, y, _ in self._rounds(columns):
                 self._run(self._schedule.step, X, y, losses)
         if losses:
@@ -159,12 +161,12 @@ class StagedRank(Rank):
         n_rows = self._formation.n_rows * self._formation.n_micro
         if not len(columns["y"]):
             return
-        nobody = NOBODY if self._problem.task == CLASSES else float("nan")
+        fill_target = NOBODY if self._problem.task == CLASSES else float("nan")
         for X, y in zip(columns["X"].split(n_rows), columns["y"].split(n_rows), strict=True):
             n_real = len(y)
             if n_real < n_rows:
                 X = X[torch.arange(n_rows, device=X.device) % n_real]
-                y = torch.cat([y, y.new_full((n_rows - n_real,), nobody)])
+                y = torch.cat([y, y.new_full((n_rows - n_real,), fill_target)])
             yield X, y, n_real
 
     def _run(self, run: Any, X: torch.Tensor, y: torch.Tensor, losses: list[torch.Tensor]) -> Any:
@@ -181,15 +183,15 @@ class StagedRank(Rank):
             raise ProcessGroupError(str(error).splitlines()[0]) from None
 
     def _share_loss(self) -> None:
-        self._pipeline.sum(self._added)  # which the last stage alone has
+        self._pipeline.sum(self._summed_loss)  # which the last stage alone has
 
     def _measured(self, columns: Columns) -> tuple[float, float]:
         problem, group = self._problem, self._group
         n_rows, sums = len(columns["y"]), torch.zeros(2, device=group.device)
-        mine = share(n_rows, *self._part)
+        part = rank_slice(n_rows, *self._part)
         self._network.eval()
         with torch.no_grad():
-            rows = problem.prepare({name: column[mine].clone() for name, column in columns.items()})
+            rows = problem.prepare({name: column[part].clone() for name, column in columns.items()})
             for X, y, n_real in self._rounds(rows):
                 outputs = self._run(self._schedule.eval, X, y, [])
                 if self._is_last:
@@ -208,33 +210,35 @@ class StagedRank(Rank):
         model.load(state | last)
         return tested
 
-    def _end_epoch(self, spent: float, communication: float, wait: float, equal: bool) -> None:
+    def _end_epoch(
+        self, epoch_seconds: float, communication: float, wait: float, equal: bool
+    ) -> None:
         busy, self._busy = self._busy, 0.0
-        super()._end_epoch(spent, 0.0, max(0.0, spent - busy), equal)
+        super()._end_epoch(epoch_seconds, 0.0, max(0.0, epoch_seconds - busy), equal)
 
-    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], Progress]:
-        stored, progress = StoredStages(Path(self._order.checkpoint)), progress_of(content)
-        kept = {name: tensor.clone() for name, tensor in self._model.state().items()}
+    def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
+        stored, progress = StoredStages(Path(self._plan.checkpoint)), progress_of(content)
+        state = {name: tensor.clone() for name, tensor in self._model.state().items()}
         if progress.best is not None:
-            kept |= {
+            state |= {
                 f"{BEST}{name}": tensor.clone()
-                for name, tensor in kept.items()
+                for name, tensor in state.items()
                 if name == "weights" or name.startswith("buffer ")  # none of the optimiser's
             }
-        for name, view in self._by_name(kept):
+        for name, view in self._by_name(state):
             view.copy_(stored[name])
         if not self._is_last:
             progress.loss = 0.0
-        return kept, progress
+        return state, progress
 
     def _by_name(self, state: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield the tensors of a state by the names that their parts have in the whole network."""
-        names = dict(self._whole.names_of(self._network))
+        names = dict(self._staged_network.names_of(self._network))
         parameters = dict(self._network.named_parameters())
         for key, tensor in state.items():
-            kind, _, local = key.rpartition("buffer ")
-            if local in names and kind != key:
-                yield f"{kind}buffer {names[local]}", tensor
+            prefix, _, local = key.rpartition("buffer ")
+            if local in names and prefix != key:
+                yield f"{prefix}buffer {names[local]}", tensor
             elif tensor.ndim:
                 pieces = tensor.split([parameter.numel() for parameter in parameters.values()])
                 for name, piece in zip(parameters, pieces, strict=True):
@@ -264,10 +268,10 @@ class StagedRank(Rank):
         if self._pipeline_number:
             return
         state, progress = self._point()
-        path = Path(self._order.checkpoint)
+        path = Path(self._plan.checkpoint)
         file = stage_file(path, progress.step, self._pipeline.rank, self._pipeline.n_ranks)
-        write(file, dict(self._by_name(state)), progress)
+        write_checkpoint(file, dict(self._by_name(state)), progress)
         # The other ranks may not have written theirs yet: the one before stays.
-        self._written = [*(earlier for earlier in self._written if earlier != file), file]
+        self._written = [*(old_file for old_file in self._written if old_file != file), file]
         while len(self._written) > FILES_KEPT:
             self._written.pop(0).unlink(missing_ok=True)

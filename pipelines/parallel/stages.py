@@ -15,11 +15,11 @@ from torch import fx, nn
 from pipelines.errors import InputError, opt
 from pipelines.parallel.deferred import DeferredNetwork, replace_tensor, tensors_of
 from pipelines.parallel.options import MICROBATCHES, Formation, TrainingOptions
-from pipelines.parallel.problem import Network
+from pipelines.parallel.problem import NetworkDescription
 from pipelines.run.outcomes import describe
 
 BYTES = 4  # of a number
-SHARE = 0.8  # of a worker's memory, which also has the program and the rows of a batch
+LIMIT = 0.8  # of a worker's memory, which also has the program and the rows of a batch
 
 
 # Of a module, that are called around its forward pass or the backward one.
@@ -70,18 +70,18 @@ def chain_of(module: nn.Module) -> list[nn.Module]:
     if not steps or repr(traces[0]) != repr(steps):
         return [module]
     layers = list[nn.Module]()
-    for kind, target, arguments, named in steps:
-        if kind == "call_module":
+    for op, target, arguments, keywords in steps:
+        if op == "call_module":
             layers += chain_of(module.get_submodule(target))
-        elif kind == "call_method":
-            layers.append(Function(methodcaller(target, *arguments, **named)))
+        elif op == "call_method":
+            layers.append(Function(methodcaller(target, *arguments, **keywords)))
         else:
-            layers.append(Function(_of_first(target, arguments, named)))
+            layers.append(Function(_of_first(target, arguments, keywords)))
     return layers
 
 
-def _of_first(function: Callable[..., Any], arguments: Any, named: Any) -> Callable[..., Any]:
-    return lambda rows: function(rows, *arguments, **named)
+def _of_first(function: Callable[..., Any], arguments: Any, keywords: Any) -> Callable[..., Any]:
+    return lambda rows: function(rows, *arguments, **keywords)
 
 
 class _Children(fx.Tracer):
@@ -95,9 +95,9 @@ def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str
     """Kind, target and further arguments of each step; none where it is no chain."""
     first, *nodes = _Children().trace(module).nodes
     steps = []
-    for before, node in itertools.pairwise([first, *nodes]):
-        is_next = node.all_input_nodes == [before] and node.args and node.args[0] is before
-        if not is_next or len(before.users) > 1:
+    for previous, node in itertools.pairwise([first, *nodes]):
+        is_next = node.all_input_nodes == [previous] and node.args and node.args[0] is previous
+        if not is_next or len(previous.users) > 1:
             return []
         steps.append((node.op, node.target, node.args[1:], node.kwargs))
     return steps[:-1] if steps and steps[-1][0] == "output" else []
@@ -134,7 +134,7 @@ class StagedNetwork:
         name: str,
         n_stages: int,
         row: torch.Tensor,
-        kept: tuple[float, float],
+        n_held: tuple[float, float],
     ) -> None:
         self._deferred = DeferredNetwork(make)
         network = self._deferred.network
@@ -159,12 +159,12 @@ class StagedNetwork:
             sum(weight.numel() for weight in layer.parameters()) for layer in self.layers
         ]
         sizes = [
-            kept[0] * n_weights + kept[1] * math.prod(shape)
+            n_held[0] * n_weights + n_held[1] * math.prod(shape)
             for n_weights, shape in zip(self.n_weights, self.shapes[1:], strict=True)
         ]
         starts = [0, *with_weights[1:], len(self.layers)]  # what follows a layer stays with it
         blocks = [sum(sizes[first:last]) for first, last in itertools.pairwise(starts)]
-        cuts = [starts[place] for place in balanced(blocks, n_stages)]
+        cuts = [starts[index] for index in balanced(blocks, n_stages)]
         self.stages = [range(first, last) for first, last in itertools.pairwise(cuts)]
         self.n_bytes = [BYTES * sum(sizes[i] for i in layers) for layers in self.stages]
 
@@ -200,9 +200,9 @@ class StagedNetwork:
             )
         return lines
 
-    def _mixes_rows(self, place: int) -> bool | None:
+    def _mixes_rows(self, index: int) -> bool | None:
         """Whether rows of a batch meet in a layer, but for batch normalisation; None if unknown."""
-        layer, shape = self.layers[place], self.shapes[place]
+        layer, shape = self.layers[index], self.shapes[index]
         parts = list(layer.modules())
         is_known = all(type(part).__module__.startswith("torch.nn.") for part in parts)
         if any(isinstance(part, BatchNorm) for part in parts) or (
@@ -256,36 +256,38 @@ class StagedNetwork:
         """Yield the names of weights and buffers of a stage: there, and in the whole network."""
         for path, module in stage.named_modules():
             for name in tensors_of(module):
-                there, whole = ([way, name] for way in (path, self._names.get(id(module), "")))
-                yield ".".join(filter(None, there)), ".".join(filter(None, whole))
+                in_stage, in_network = (
+                    [prefix, name] for prefix in (path, self._names.get(id(module), ""))
+                )
+                yield ".".join(filter(None, in_stage)), ".".join(filter(None, in_network))
 
 
 def staged(
-    network: Network, options: TrainingOptions, formation: Formation, seed: int
+    network: NetworkDescription, options: TrainingOptions, formation: Formation, seed: int
 ) -> StagedNetwork:
     """Cut a network as a training's options say, with the first weights of the seed."""
     row = torch.zeros(1, network.n_inputs)
-    kept = options.kept_at_once(formation)
-    return StagedNetwork(lambda: network.make(seed), network.name, formation.n_stages, row, kept)
+    n_held = options.kept_at_once(formation)
+    return StagedNetwork(lambda: network.make(seed), network.name, formation.n_stages, row, n_held)
 
 
 def stages_that_fit(
-    network: Network, options: TrainingOptions, n_bytes: float, n_workers: int
+    network: NetworkDescription, options: TrainingOptions, n_bytes: float, n_workers: int
 ) -> int:
     """Choose the least number of stages each of which fits into a worker's memory."""
-    n_micro, most = options.microbatches or MICROBATCHES, 0.0
+    n_micro, max_bytes = options.microbatches or MICROBATCHES, 0.0
     for n_stages in range(1, min(n_workers, n_micro) + 1):
         if options.stages_of_a_rank > 1 and n_micro % n_stages:
             continue
         formation = Formation.of(replace(options, stages=n_stages), n_stages)
         if n_stages == 1:
             formation = replace(formation, n_each=1)
-        most = max(staged(network, options, formation, seed=0).n_bytes)
-        if most <= SHARE * n_bytes:
+        max_bytes = max(staged(network, options, formation, seed=0).n_bytes)
+        if max_bytes <= LIMIT * n_bytes:
             return n_stages
     raise InputError(
-        f"{opt('stages', 'auto')} must leave each worker a stage that fits into {SHARE:.0%} of its "
-        f"memory, {n_bytes / 1e9:.3g} GB, got {most / 1e9:.3g} GB on {n_workers} workers; "
+        f"{opt('stages', 'auto')} must leave each worker a stage that fits into {LIMIT:.0%} of its "
+        f"memory, {n_bytes / 1e9:.3g} GB, got {max_bytes / 1e9:.3g} GB on {n_workers} workers; "
         f"take more of them, or a smaller {opt('batch_size')}"
     )
 
@@ -300,14 +302,14 @@ def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
     sums = [0.0, *itertools.accumulate(costs)]
     best: dict[int, tuple[float, list[int]]] = {0: (0.0, [0])}  # by the place of the last cut
     for part in range(n_parts):
-        left = n_parts - part - 1
+        n_left = n_parts - part - 1
         best = {
             last: min(
-                (max(most, sums[last] - sums[first]), [*cuts, last])
-                for first, (most, cuts) in best.items()
+                (max(max_cost, sums[last] - sums[first]), [*cuts, last])
+                for first, (max_cost, cuts) in best.items()
                 if first < last
             )
-            for last in range(part + 1, len(costs) - left + 1)
+            for last in range(part + 1, len(costs) - n_left + 1)
         }
     return best[len(costs)][1]
 

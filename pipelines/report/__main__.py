@@ -27,7 +27,7 @@ EXAMPLES = (
 class Options:
     """Options of ``report``."""
 
-    runs: tuple[Path, ...] = argument("RUN", "a run folder", several=True)
+    runs: tuple[Path, ...] = argument("RUN", "a run folder", takes_several=True)
     compare: Path | None = option(
         None,
         "redraw nothing, but set the runs side by side in this file (without it: "
@@ -42,20 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     take_any_terminal()
-    name, kind, target = "RUN", "folder", None
+    name, path_type, target = "RUN", "folder", None
     try:
         options, _ = parse_options(Options, "report", DESCRIPTION, argv, EXAMPLES)
         with matplotlib_imported():
-            from pipelines.report.comparison import distinct, write_comparison
+            from pipelines.report.comparison import distinct_paths, write_comparison
             from pipelines.report.page import write_page
-        paths = distinct(options.runs)
+        paths = distinct_paths(options.runs)
         for target in options.runs if options.compare is None else []:
             echo(str(write_page(target)))
         target = options.compare
         if target is None and len(options.runs) > 1:
             target = Path(os.path.commonpath([run.parent for run in paths])) / COMPARISON
         if target is not None:
-            name, kind = "--compare", "file"
+            name, path_type = "--compare", "file"
             echo(str(write_comparison(options.runs, target)))
         return 0
     except InputError as error:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print_error(
             "report",
-            f"{name} must be a {kind} that can be written, got {str(target)!r} "
+            f"{name} must be a {path_type} that can be written, got {str(target)!r} "
             f"({error.strerror or error}): name one in a place of your own",
         )
     finally:

@@ -18,7 +18,7 @@ from pipelines.report.parts import (
     MOST_ROWS,
     Card,
     Chart,
-    Command,
+    CommandLine,
     Folded,
     Listing,
     Pairs,
@@ -27,7 +27,7 @@ from pipelines.report.parts import (
     Text,
 )
 from pipelines.report.timeline import timeline
-from pipelines.report.wording import count, duration, percent, plain, timestamp, wrong_of
+from pipelines.report.wording import count, duration, percent, timestamp, typed_value, wrong_of
 from pipelines.run_folder import names
 from pipelines.run_folder.journal import MEMORY
 from pipelines.run_folder.measures import Measure, measure_of
@@ -42,7 +42,7 @@ from pipelines.run_folder.record import (
     splits_of_best_in_words,
 )
 from pipelines.run_folder.statistics import within_one_standard_error
-from pipelines.run_folder.work_time import busy_share, peaks, workers_of
+from pipelines.run_folder.work_time import busy_fraction, peaks, workers_of
 
 MOST_FAILED_CELLS = 50
 FEW_FAILURES = 5  # that are shown unfolded
@@ -112,8 +112,8 @@ class Report(RunData):
     @property
     def scoring(self) -> str | None:
         """The scoring by which the best candidate was chosen; None for the command's own."""
-        found = self.record.options.scoring
-        return found if isinstance(found, str) else None
+        scoring = self.record.options.scoring
+        return scoring if isinstance(scoring, str) else None
 
     @property
     def measure(self) -> Measure:
@@ -147,10 +147,10 @@ class Report(RunData):
             cards.append(Card("test log loss", f"{record.test_log_loss:.4f}", note))
         cards += self.baseline_cards()
         if marks := self.as_good:
-            within, tied = sum(map(bool, marks)) - 1, sum("tied" in mark for mark in marks)
-            note = "within one standard error" + (f", {tied:,} of them tied" if tied else "")
+            n_within, n_tied = sum(map(bool, marks)) - 1, sum("tied" in mark for mark in marks)
+            note = "within one standard error" + (f", {n_tied:,} of them tied" if n_tied else "")
             simplest = [i for i, mark in enumerate(marks) if mark.endswith(self.simplest)]
-            if within and not simplest:
+            if n_within and not simplest:
                 note += f"; the best is the {self.simplest}"
             for row in self.candidates.iloc[simplest].to_dict("records"):
                 name = self.candidate_name({str(name): value for name, value in row.items()})
@@ -158,7 +158,11 @@ class Report(RunData):
                     f"; the {self.simplest}: {name}, {measure.text(measure.of(row['score_mean']))}"
                 )
             cards.append(
-                Card("as good as the best", count(within, "other") if within else "no other", note)
+                Card(
+                    "as good as the best",
+                    count(n_within, "other") if n_within else "no other",
+                    note,
+                )
             )
         return cards
 
@@ -185,15 +189,18 @@ class Report(RunData):
         if (baseline := self.record.baseline) is None:
             return []
         if (error := baseline.test_error) is not None:
-            value, what = percent(error), "test error"
+            value, quantity = percent(error), "test error"
         elif baseline.score_mean is not None:
-            shown = measure_of(baseline.scoring)
-            value, what = shown.text(shown.of(baseline.score_mean)), f"cross-validated {shown.name}"
+            baseline_measure = measure_of(baseline.scoring)
+            value, quantity = (
+                baseline_measure.text(baseline_measure.of(baseline.score_mean)),
+                f"cross-validated {baseline_measure.name}",
+            )
         elif baseline.test_metric is not None:
-            value, what = f"{baseline.test_metric:.4g}", "mean absolute error on the test set"
+            value, quantity = f"{baseline.test_metric:.4g}", "mean absolute error on the test set"
         else:
             return []
-        return [Card("baseline", value, f"{what} of {baseline.words}")]
+        return [Card("baseline", value, f"{quantity} of {baseline.words}")]
 
     @property
     def as_good(self) -> list[str] | None:
@@ -206,8 +213,8 @@ class Report(RunData):
 
     def candidates_section(
         self,
-        named: Mapping[str, Any],
-        more: Mapping[str, Any],
+        name_columns: Mapping[str, Any],
+        last_columns: Mapping[str, Any],
         formats: Mapping[str, Callable[[float], str]],
         words: str = "",
     ) -> Section:
@@ -222,46 +229,52 @@ class Report(RunData):
         table, measure = self.candidates, self.measure
         if table.empty:
             return Section("candidates", "Candidates", [])
-        score, part, parts = f"cv {measure.name}", f"{measure.name} of a part", {}
+        score, part, part_columns = f"cv {measure.name}", f"{measure.name} of a part", {}
         marks = pd.Series(self.as_good or "", table.index)
-        state, whole = "as good", have_all_folds(table)
+        state, has_all_folds = "as good", have_all_folds(table)
         # Said where it differs: a fold failed, or time ended.
-        counted = {"folds with a score": table["n_ok"]} if table["n_ok"].nunique() > 1 else {}
-        if n := int((~whole).sum()):
-            parts = {part: measure.of(table["score_part"]).mask(whole)}
-            state, marks = "state", marks.where(whole, table["stopped"])
+        count_columns = {"folds with a score": table["n_ok"]} if table["n_ok"].nunique() > 1 else {}
+        if n := int((~has_all_folds).sum()):
+            part_columns = {part: measure.of(table["score_part"]).mask(has_all_folds)}
+            state, marks = "state", marks.where(has_all_folds, table["stopped"])
             words += (
                 f" {count(n, 'candidate')} {'was' if n == 1 else 'were'} not tried on all folds: "
                 f"the state says why, and the {part} is the mean over what was tried. "
             )
-            if whole.any():
+            if has_all_folds.any():
                 words += (
                     "Nothing is ranked by that, and what is tied, within one standard error or "
                     "simplest is said of the others alone."
                 )
-            if table["n_ok"][whole].nunique() <= 1:  # no fold failed, and the state has the others
-                counted = {}
+            if (
+                table["n_ok"][has_all_folds].nunique() <= 1
+            ):  # no fold failed, and the state has the others
+                count_columns = {}
         frame = pd.DataFrame(
             {
                 "rank": table["rank"],
-                **named,
+                **name_columns,
                 score: measure.of(table["score_mean"]),
                 "standard deviation": table["score_std"],
-                **counted,
-                **parts,
-                **more,
+                **count_columns,
+                **part_columns,
+                **last_columns,
                 state: marks,
             }
         )
-        shown = dict.fromkeys((score, part, "standard deviation"), measure.text) | {**formats}
-        return candidates_section(frame, shown, f"mean {measure.name} over the folds", words)
+        column_formats = dict.fromkeys((score, part, "standard deviation"), measure.text) | {
+            **formats
+        }
+        return candidates_section(
+            frame, column_formats, f"mean {measure.name} over the folds", words
+        )
 
     def subtitle(self) -> str:
         """Say what was done, on what, and when."""
         record = self.record
         data, cluster = record.dataset, record.cluster
         solver = record.solver or record.options.solver
-        known = (
+        phrases = (
             (self.size(), True),
             (self._validation, self.n_splits),
             (count(data.n_train or 0, "training sample"), data.n_train is not None),
@@ -272,7 +285,7 @@ class Report(RunData):
             (f"started {timestamp(record.started or '')}", record.started),
             (f"finished in {duration(record.wall_seconds)}", record.wall_seconds is not None),
         )
-        return f"{', '.join(text for text, is_known in known if is_known)}."
+        return f"{', '.join(text for text, is_known in phrases if is_known)}."
 
     @property
     def _validation(self) -> str:
@@ -303,26 +316,30 @@ class Report(RunData):
 
     def _failures(self) -> list[Part | None]:
         """List failures with their place, the most frequent first; from the cells if any."""
-        place = list(self.place)
-        if not place:  # what tells one cell from another, of a command that does not say
+        key_columns = list(self.key_columns)
+        if not key_columns:  # what tells one cell from another, of a command that does not say
             columns = list(self.cells.columns)
-            place = columns[: columns.index("fold") + 1 if "fold" in columns else 1]
-        found: list[tuple[str, int, Sequence[Any]]] = []
+            key_columns = columns[: columns.index("fold") + 1 if "fold" in columns else 1]
+        failures: list[tuple[str, int, Sequence[Any]]] = []
         if "status" in self.cells and len(self.cells):
             wrong = self.cells[self.cells["status"] != "ok"]
             for status, group in wrong.groupby("status", dropna=False):
-                found.append((str(status), len(group), group[place].to_dict("records")))
+                failures.append((str(status), len(group), group[key_columns].to_dict("records")))
         else:
-            for one in self.record.failures:
-                found.append((one.status, one.count or len(one.cells), one.cells))
+            for failure in self.record.failures:
+                failures.append(
+                    (failure.status, failure.count or len(failure.cells), failure.cells)
+                )
         parts: list[Part | None] = []
-        for status, n_cells, cells in sorted(found, key=lambda one: (-one[1], one[0])):
-            named = [self.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]]
-            more = n_cells - len(named)
-            rest = Text(f"… and {more:,} more, in {names.CELLS}.") if more else None
+        for status, n_cells, cells in sorted(
+            failures, key=lambda failure: (-failure[1], failure[0])
+        ):
+            cell_names = [self.cell_name(cell) for cell in cells[:MOST_FAILED_CELLS]]
+            n_more = n_cells - len(cell_names)
+            note = Text(f"… and {n_more:,} more, in {names.CELLS}.") if n_more else None
             title = f"{count(n_cells, self.noun)} {status}"
-            listing = Listing(title, pd.DataFrame({self.noun: named}))
-            parts.append(Folded(title, [listing, rest], n_cells <= FEW_FAILURES))
+            listing = Listing(title, pd.DataFrame({self.noun: cell_names}))
+            parts.append(Folded(title, [listing, note], n_cells <= FEW_FAILURES))
         return parts
 
     def _time(self) -> list[Part | None]:
@@ -340,19 +357,21 @@ class Report(RunData):
             words.append(
                 f"Compiling took {duration(record.compile_seconds)} of it; later runs save that."
             )
-        share = busy_share(self.tasks, addresses)
-        if (share := record.busy_share if share is None else share) is not None:
+        fraction = busy_fraction(self.tasks, addresses)
+        if (fraction := record.busy_share if fraction is None else fraction) is not None:
             words.append(
-                f"The workers were busy {100 * share:.0f} % of the time from the first task to "
+                f"The workers were busy {100 * fraction:.0f} % of the time from the first task to "
                 "the end of the last."
             )
         if recycled := recycled_in_words(self.metadata):
             words.append(f"Recycled: {recycled}.")
         memory = peaks(self.tasks).values()
-        most, of_gpu = (max((one.get(name, 0) for one in memory), default=0) for name in MEMORY)
-        if most:
-            gpu = f"; of a GPU: {of_gpu / 2**30:.1f} GiB" if of_gpu else ""
-            words.append(f"Peak memory of a worker: {most / 2**30:.1f} GiB{gpu}.")
+        worker_bytes, gpu_bytes = (
+            max((peak.get(name, 0) for peak in memory), default=0) for name in MEMORY
+        )
+        if worker_bytes:
+            gpu = f"; of a GPU: {gpu_bytes / 2**30:.1f} GiB" if gpu_bytes else ""
+            words.append(f"Peak memory of a worker: {worker_bytes / 2**30:.1f} GiB{gpu}.")
         if not self.tasks:
             return [Text(" ".join(words))]
         caption = (
@@ -364,15 +383,17 @@ class Report(RunData):
 
     def _files(self) -> Listing:
         """List what the run left; the page itself has the figures."""
-        found = [
+        run_files = [
             path
             for path in sorted(self.path.rglob("*"))
             if path.is_file()
             and path.suffix not in (".svg", ".png", ".part")
             and path.name != names.REPORT
         ]
-        paths = [path.relative_to(self.path).as_posix() for path in found]
-        files = pd.DataFrame({"file": paths, "kB": [one.stat().st_size / 1000 for one in found]})
+        paths = [path.relative_to(self.path).as_posix() for path in run_files]
+        files = pd.DataFrame(
+            {"file": paths, "kB": [file.stat().st_size / 1000 for file in run_files]}
+        )
         return Listing("Files", files, {"kB": "{:,.1f}".format}, [quote(path) for path in paths])
 
     def _how_to_reproduce(self) -> list[Part | None]:
@@ -382,7 +403,7 @@ class Report(RunData):
             for worker in record.cluster.workers
         )
 
-        def listed(values: Mapping[str, Any] | None) -> str:
+        def entries_in_words(values: Mapping[str, Any] | None) -> str:
             return ", ".join(_in_words(name, value) for name, value in (values or {}).items())
 
         # What a reproduction must share with this run.
@@ -390,21 +411,21 @@ class Report(RunData):
             ("Seed", record.seed),
             ("Data set", dataset.name),
             ("Data fingerprint", dataset.fingerprint),
-            ("Scaling", listed(dataset.scaling)),
+            ("Scaling", entries_in_words(dataset.scaling)),
             ("Test samples", dataset.n_test and f"{dataset.n_test:,}"),
             ("Devices", "; ".join(f"{number} × {name}" for name, number in devices.items())),
-            ("Machine", listed(record.machine)),
+            ("Machine", entries_in_words(record.machine)),
             ("Commit", record.commit),
             ("Accepted changes", "; ".join(map(_accepted, record.accepted))),
             ("Started", record.started and timestamp(record.started)),
             ("Finished", record.finished and timestamp(record.finished)),
         ]
         versions, options = (
-            [(str(key), plain(value)) for key, value in section.items()]
+            [(str(key), typed_value(value)) for key, value in section.items()]
             for section in (record.versions, self.metadata.get("options", {}))
         )
         return [
-            Command(shlex.join(as_typed(record.argv))) if record.argv else None,
+            CommandLine(shlex.join(as_typed(record.argv))) if record.argv else None,
             Pairs([(name, str(value)) for name, value in metadata if value not in (None, "")]),
             Text("Versions", "h3") if versions else None,
             Pairs(versions, short=True),
@@ -432,8 +453,8 @@ def candidates_section(
 ) -> Section:
     """Return the section of the candidates, of which ``frame`` has all, best first by ``order``."""
     n, n_shown = len(frame), min(len(frame), MOST_ROWS)
-    which = f"The first {n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
-    which += " candidates" if n != 1 else " candidate"
+    selection = f"The first {n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
+    selection += " candidates" if n != 1 else " candidate"
     paper = Text(f"On paper: the first 30. All of them are in {names.CANDIDATES}.", style="paper")
-    text = Text(f"{which}, best first by the {order}. {words}".strip())
+    text = Text(f"{selection}, best first by the {order}. {words}".strip())
     return Section("candidates", "Candidates", [text, Listing("Candidates", frame, formats), paper])

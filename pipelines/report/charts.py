@@ -41,7 +41,7 @@ from pipelines.report.style import (
     spans_a_decade,
 )
 from pipelines.report.values import MOST_OF_LINE, add_values
-from pipelines.report.wording import percent, shortened, significant
+from pipelines.report.wording import percent, shorten, significant
 from pipelines.run_folder.measures import Measure
 
 # Of groups side by side, which differ in their mark as well: not all readers see all colours.
@@ -66,9 +66,9 @@ BOXES = (
 )
 
 
-def how_to_read(n: int, one: str) -> str:
+def how_to_read(n: int, noun: str) -> str:
     """Say in a caption how samples of n numbers are drawn, each of which is one fold, or so."""
-    return (BOXES if n >= FEWEST_OF_A_BOX else DOTS).format(one=one)
+    return (BOXES if n >= FEWEST_OF_A_BOX else DOTS).format(one=noun)
 
 
 @dataclass(frozen=True)
@@ -148,21 +148,21 @@ def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) 
             powers_of_ten(axes.xaxis)
         elif panel.scales[0] == "percent":
             percent_axis(axes.xaxis)
-        elif all(np.array_equal(one.x, np.round(one.x)) for one in panel.series):
+        elif all(np.array_equal(curve.x, np.round(curve.x)) for curve in panel.series):
             axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         if panel.scales[1] == "log":
             axes.set_yscale("log")
             powers_of_ten(axes.yaxis)
         elif panel.scales[1] == "percent":
-            every = np.concatenate(
+            y_values = np.concatenate(
                 [
                     np.asarray(numbers, dtype=float)
-                    for one in (panels if is_shared else [panel])
-                    for series in one.series
+                    for scaled_panel in (panels if is_shared else [panel])
+                    for series in scaled_panel.series
                     for numbers in (series.y, *(series.band or ()))
                 ]
             )
-            percent_axis(axes.yaxis, every[np.isfinite(every) & (every >= 0)])
+            percent_axis(axes.yaxis, y_values[np.isfinite(y_values) & (y_values >= 0)])
         if panel.ticks is not None:
             axes.set_xticks(*panel.ticks)
         grid_lines(axes)
@@ -176,27 +176,27 @@ def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) 
 def _values_of_series(panel: Panel, series: Series) -> tuple[Any, Any, list[str]]:
     """Where a series has values, and what is told of each: of a long line some of its vertices."""
     x, y = (np.asarray(numbers, float) for numbers in (series.x, series.y))
-    places = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if series.look.get("linestyle") != "none" and len(places) > MOST_OF_LINE:
-        places = places[np.linspace(0, len(places) - 1, MOST_OF_LINE).round().astype(int)]
+    indices = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if series.look.get("linestyle") != "none" and len(indices) > MOST_OF_LINE:
+        indices = indices[np.linspace(0, len(indices) - 1, MOST_OF_LINE).round().astype(int)]
     names = {} if panel.ticks is None else dict(zip(*panel.ticks, strict=True))
     in_words = [percent if scale == "percent" else significant for scale in panel.scales]
-    texts, before = [], f"{series.label}: " if series.label else ""
+    texts, prefix = [], f"{series.label}: " if series.label else ""
     ends = [np.asarray(end, float) for end in series.band or ()]
-    for i in places:
-        across = names.get(x[i]) or in_words[0](x[i])
-        text = f"{before}{panel.xlabel} {across}, {panel.ylabel} {in_words[1](y[i])}"
+    for i in indices:
+        x_text = names.get(x[i]) or in_words[0](x[i])
+        text = f"{prefix}{panel.xlabel} {x_text}, {panel.ylabel} {in_words[1](y[i])}"
         if ends:
             text += f" ({' to '.join(in_words[1](end[i]) for end in ends)})"
         texts.append(text)
-    return x[places], y[places], texts
+    return x[indices], y[indices], texts
 
 
 @dataclass(frozen=True)
 class Sample:
     """Some numbers at a place of an axis, NaN for what failed; whether they stand out."""
 
-    place: float
+    position: float
     values: np.ndarray
     stands_out: bool = False
 
@@ -212,27 +212,35 @@ def samples_chart(
     """Draw samples side by side."""
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
     add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
-    named = dict(zip((sample.place for sample in samples), names, strict=False))
+    names_by_position = dict(zip((sample.position for sample in samples), names, strict=False))
     for sample in samples:
-        name = f"{xlabel} = {named[sample.place]}" if xlabel else named[sample.place]
-        before = f"{name}: {measure.name}"
-        add_sample_values(axes, sample, before, measure.text)
+        name = (
+            f"{xlabel} = {names_by_position[sample.position]}"
+            if xlabel
+            else names_by_position[sample.position]
+        )
+        prefix = f"{name}: {measure.name}"
+        add_sample_values(axes, sample, prefix, measure.text)
     if measure.is_error:
-        every = np.concatenate([one.values for one in samples])
-        percent_axis(axes.yaxis, every[np.isfinite(every)])
+        all_values = np.concatenate([sample.values for sample in samples])
+        percent_axis(axes.yaxis, all_values[np.isfinite(all_values)])
     axes.set_xlim(-0.7, len(samples) - 0.3)
-    name_places(axes.xaxis, names)
+    name_ticks(axes.xaxis, names)
     grid_lines(axes)
     title_and_key(figure, title, [])
     return figure
 
 
 def add_sample_values(
-    axes: Axes, sample: Sample, before: str, in_words: Callable[[float], str], each: bool = True
+    axes: Axes,
+    sample: Sample,
+    prefix: str,
+    in_words: Callable[[float], str],
+    each_value: bool = True,
 ) -> None:
     """Tell the mean or the median of a sample, and of ``each`` of its numbers what it is."""
-    x, is_there = _places_of(sample), np.isfinite(sample.values)
-    values = sample.values[is_there]
+    x, is_finite = _positions_of(sample), np.isfinite(sample.values)
+    values = sample.values[is_finite]
     if not len(values):
         return
     if len(values) >= FEWEST_OF_A_BOX:
@@ -241,21 +249,21 @@ def add_sample_values(
     else:
         middle = values.mean()
         text = f"mean {in_words(middle)}, standard deviation {in_words(values.std())}"
-    add_values(axes, [sample.place], [middle], [f"{before}, {text}"])
-    if each:
-        texts = [f"{before} {in_words(value)}" for value in values]
-        add_values(axes, x[is_there], values, texts)
+    add_values(axes, [sample.position], [middle], [f"{prefix}, {text}"])
+    if each_value:
+        texts = [f"{prefix} {in_words(value)}" for value in values]
+        add_values(axes, x[is_finite], values, texts)
 
 
-def _places_of(sample: Sample) -> np.ndarray:
+def _positions_of(sample: Sample) -> np.ndarray:
     """Where the dots of a sample stand: side by side, as they would hide each other."""
     n = len(sample.values)
-    return sample.place + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
+    return sample.position + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
 
 
-def name_places(axis: Axis, names: Sequence[str], most: int = MOST_NAMED) -> None:
+def name_ticks(axis: Axis, names: Sequence[str], max_ticks: int = MOST_NAMED) -> None:
     """Name the places 0, 1, ... of an axis, every second or so where there are many."""
-    step = -(-len(names) // most)
+    step = -(-len(names) // max_ticks)
     axis.set_ticks(range(0, len(names), step), names[::step])
 
 
@@ -272,44 +280,44 @@ def add_samples(axes: Axes, samples: Sequence[Sample], dot: float) -> None:
     samples : at least one
     dot : diameter of a dot in points
     """
-    every, failed = [], []
+    dot_strokes, failed_positions = [], []
     look: dict[str, Any]
     for colour, stands_out in ((BLUE, False), (VERMILLION, True)):
-        thin, bold, spread = list[Any](), list[Any](), list[Any]()
+        whiskers, middles, spreads = list[Any](), list[Any](), list[Any]()
         for sample in samples:
             if sample.stands_out is not stands_out:
                 continue
-            place, x = sample.place, _places_of(sample)
-            is_there = np.isfinite(sample.values)
-            failed += list(x[~is_there])
-            values = sample.values[is_there]
-            every += [
-                ((at, value), (at + DOT_LENGTH, value))
-                for at, value in zip(x[is_there], values, strict=True)
+            position, x = sample.position, _positions_of(sample)
+            is_finite = np.isfinite(sample.values)
+            failed_positions += list(x[~is_finite])
+            values = sample.values[is_finite]
+            dot_strokes += [
+                ((dot_x, value), (dot_x + DOT_LENGTH, value))
+                for dot_x, value in zip(x[is_finite], values, strict=True)
             ]
             if len(values) >= FEWEST_OF_A_BOX:
                 box = boxplot_stats(values)[0]
                 look = {"facecolor": SKY if colour == BLUE else colour, "edgecolor": colour}
                 height = box["q3"] - box["q1"]
-                axes.bar(place, height, 2 * HALF, box["q1"], alpha=0.5, gid="boxes", **look)
-                thin += [
-                    ((place, box[low]), (place, box[high]))
+                axes.bar(position, height, 2 * HALF, box["q1"], alpha=0.5, gid="boxes", **look)
+                whiskers += [
+                    ((position, box[low]), (position, box[high]))
                     for low, high in (("whislo", "q1"), ("q3", "whishi"))
                 ]
-                bold.append(((place - HALF, box["med"]), (place + HALF, box["med"])))
+                middles.append(((position - HALF, box["med"]), (position + HALF, box["med"])))
             elif len(values):
                 mean, std = values.mean(), values.std()
-                spread.append(((place, mean - std), (place, mean + std)))
-                bold.append(((place - 0.7 * HALF, mean), (place + 0.7 * HALF, mean)))
-        add_strokes(axes, spread, color=colour, lw=3, alpha=0.35, gid="spread")
-        add_strokes(axes, thin, color=colour, lw=0.9)
-        add_strokes(axes, bold, color=colour, lw=1.8, zorder=3, gid="middles")
+                spreads.append(((position, mean - std), (position, mean + std)))
+                middles.append(((position - 0.7 * HALF, mean), (position + 0.7 * HALF, mean)))
+        add_strokes(axes, spreads, color=colour, lw=3, alpha=0.35, gid="spread")
+        add_strokes(axes, whiskers, color=colour, lw=0.9)
+        add_strokes(axes, middles, color=colour, lw=1.8, zorder=3, gid="middles")
     look = {"lw": dot, "solid_capstyle": "round", "snap": False, "zorder": 4, "gid": "dots"}
-    add_strokes(axes, every, color=INK, alpha=0.7, **look)
-    if failed:
+    add_strokes(axes, dot_strokes, color=INK, alpha=0.7, **look)
+    if failed_positions:
         look = {"marker": "x", "color": VERMILLION, "lw": 1, "zorder": 4, "clip_on": False}
         look |= {"transform": axes.get_xaxis_transform(), "gid": "failed"}
-        axes.scatter(failed, np.full(len(failed), 0.97), s=4 * dot**2, **look)
+        axes.scatter(failed_positions, np.full(len(failed_positions), 0.97), s=4 * dot**2, **look)
 
 
 def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
@@ -359,10 +367,10 @@ def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndar
     """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
     shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
     is_dark = are_dark(shades)
-    for colour, these in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
+    for colour, cells in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
         squares = [
             Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
-            for row, column in np.argwhere(these)
+            for row, column in np.argwhere(cells)
         ]
         if squares:  # one path of all: each on its own is ten times the bytes
             look = {"facecolor": "none", "edgecolor": colour, "hatch": HATCH, "lw": 0}
@@ -412,24 +420,24 @@ def scatter_map(
     up, across, column = map(str, points.columns)
     figure, axes = one_axes(4.5, xlabel=across, ylabel=up, xscale="log", yscale="log")
     values, x, y = (points[name].to_numpy(float) for name in (column, across, up))
-    is_there, key = np.isfinite(values), list[Artist]()
+    is_finite, key = np.isfinite(values), list[Artist]()
     # The best last, so that no other hides them.
-    order = np.argsort(values[is_there] * (1 if measure.is_loss else -1), kind="stable")[::-1]
-    x_there, y_there, shades = (one[is_there][order] for one in (x, y, values))
+    order = np.argsort(values[is_finite] * (1 if measure.is_loss else -1), kind="stable")[::-1]
+    finite_x, finite_y, shades = (axis_values[is_finite][order] for axis_values in (x, y, values))
     look: dict[str, Any] = {"cmap": COLOUR_MAP, "norm": norm_of(values, measure), "zorder": 3}
     look |= {"s": 58 if len(points) <= 200 else 24, "edgecolor": GREY, "lw": 0.8, "gid": "draws"}
-    drawn = axes.scatter(x_there, y_there, c=shades, **look)
+    markers = axes.scatter(finite_x, finite_y, c=shades, **look)
     texts = [
         f"{across} = {significant(right)}, {up} = {significant(height)}: {measure.name} "
         f"{measure.text(shade)}"
-        for right, height, shade in zip(x_there, y_there, shades, strict=True)
+        for right, height, shade in zip(finite_x, finite_y, shades, strict=True)
     ]
-    add_values(axes, x_there, y_there, texts)
-    if is_there.any():
-        add_colour_bar(figure, axes, drawn, measure)
-    if not is_there.all():
+    add_values(axes, finite_x, finite_y, texts)
+    if is_finite.any():
+        add_colour_bar(figure, axes, markers, measure)
+    if not is_finite.all():
         look = {"marker": "x", "color": GREY, "gid": "failed", "label": "failed, or not finished"}
-        key.append(axes.scatter(x[~is_there], y[~is_there], **look))
+        key.append(axes.scatter(x[~is_finite], y[~is_finite], **look))
     if best is not None:
         look = {"facecolor": "none", "edgecolor": VERMILLION, "zorder": 5, "clip_on": False}
         ring = axes.scatter([best[1]], [best[0]], s=150, lw=2.2, gid="best", label=words, **look)
@@ -470,8 +478,8 @@ def heat_map(
     finite, norm = values[np.isfinite(values)], norm_of(values, measure)
     texts = np.full(values.shape, "", dtype="U12")
     if max(values.shape) <= MOST_NUMBERED:
-        for place, one in np.ndenumerate(100 * values if measure.is_error else values):
-            texts[place] = f"{one:#.3g}".rstrip(".") if np.isfinite(one) else ""
+        for cell_index, number in np.ndenumerate(100 * values if measure.is_error else values):
+            texts[cell_index] = f"{number:#.3g}".rstrip(".") if np.isfinite(number) else ""
     image = matrix(
         axes, values, texts, 7.5, norm=norm, cmap=COLOUR_MAP, aspect="auto", origin="lower"
     )
@@ -498,8 +506,8 @@ def heat_map(
         frame.set_path_effects([withStroke(linewidth=4.4, foreground="white")])
         axes.add_patch(frame)
         key.insert(0, Patch(facecolor="none", edgecolor=VERMILLION, lw=2, label=words))
-    name_places(axes.xaxis, [*map(significant, means.columns.to_numpy(float))])
-    name_places(axes.yaxis, [*map(significant, means.index.to_numpy(float))])
+    name_ticks(axes.xaxis, [*map(significant, means.columns.to_numpy(float))])
+    name_ticks(axes.yaxis, [*map(significant, means.index.to_numpy(float))])
     title_and_key(figure, title, key)
     return figure
 
@@ -561,11 +569,11 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
     widths = [IMAGE, 3.5] if has_images else [1.0]
     width, height = NARROW if n_columns == 1 else WIDE, HEIGHT * n_rows
     figure = Figure(figsize=(width, height))
-    left = 0.1 / width if has_images else 0.6 / width
-    places = {"left": left, "right": 1 - 0.1 / width, "hspace": 0.5, "wspace": 0.25}
-    places |= {"top": 1 - 0.4 / height, "bottom": 0.35 / height}
+    left_margin = 0.1 / width if has_images else 0.6 / width
+    margins = {"left": left_margin, "right": 1 - 0.1 / width, "hspace": 0.5, "wspace": 0.25}
+    margins |= {"top": 1 - 0.4 / height, "bottom": 0.35 / height}
     shape, ratios = (n_rows, n_columns * len(panels)), widths * n_columns
-    grid = figure.subplots(*shape, squeeze=False, width_ratios=ratios, gridspec_kw=places)
+    grid = figure.subplots(*shape, squeeze=False, width_ratios=ratios, gridspec_kw=margins)
     for sample, row in zip(samples, grid.reshape(-1, len(panels)), strict=False):
         if sample.image is not None:
             brightest = max(1.0, float(sample.image.max()))
@@ -576,7 +584,7 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
             row[0].set_axis_off()
         _draw_certainty(row[-1], sample, classes)
         true = "" if sample.true is None else class_name(classes, sample.true)
-        title = f"{shortened(sample.name, 24)}{f', true {shortened(true, 8)}' if true else ''}"
+        title = f"{shorten(sample.name, 24)}{f', true {shorten(true, 8)}' if true else ''}"
         box = row[0].get_position(original=True)
         text = f"{title}: {describe_prediction(sample, classes)}"
         colour, top = WARM_INK if sample.deferred else INK, box.y1 + 0.12 / height
@@ -598,19 +606,19 @@ def describe_prediction(sample: ExplainedSample, classes: Sequence[str]) -> str:
 def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str]) -> None:
     n_members, n_classes = sample.probabilities.shape
     grid_lines(axes)
-    of_classes = [
+    class_samples = [
         Sample(float(code), sample.probabilities[:, code], code == sample.vote)
         for code in range(n_classes)
     ]
-    add_samples(axes, of_classes, max(1.5, min(3.0, 30 / n_members)))
-    for code, of_class in enumerate(of_classes):
-        before = f"{sample.name}, class {class_name(classes, code)}: certainty"
-        add_sample_values(axes, of_class, before, "{:.3f}".format, each=False)
+    add_samples(axes, class_samples, max(1.5, min(3.0, 30 / n_members)))
+    for code, class_sample in enumerate(class_samples):
+        prefix = f"{sample.name}, class {class_name(classes, code)}: certainty"
+        add_sample_values(axes, class_sample, prefix, "{:.3f}".format, each_value=False)
     axes.set(xlim=(-0.6, n_classes - 0.4), ylim=(-0.03, 1.03))
     axes.set_ylabel("certainty", labelpad=2, fontsize=9)
     axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8.5)
     step = -(-n_classes // MOST_LABELS)
-    names = [shortened(class_name(classes, code), 10) for code in range(0, n_classes, step)]
+    names = [shorten(class_name(classes, code), 10) for code in range(0, n_classes, step)]
     look: dict[str, Any] = {"fontsize": 8.5, "ha": "center"}
     if sum(map(len, names)) > 40:
         look = {"fontsize": 6.5, "ha": "right", "rotation": 25}
@@ -629,10 +637,10 @@ def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
 
     It has fewer columns where long labels would be cut off at the figure's edge.
     """
-    most = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
-    where: dict[str, Any] = {"title": title, "loc": "outside upper left"}
-    for n_columns in range(most, 0, -1):
-        legend = figure.legend(handles=list(handles), ncols=n_columns, **where, **LEGEND)
+    most_columns = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
+    placement: dict[str, Any] = {"title": title, "loc": "outside upper left"}
+    for n_columns in range(most_columns, 0, -1):
+        legend = figure.legend(handles=list(handles), ncols=n_columns, **placement, **LEGEND)
         if n_columns == 1 or legend.get_window_extent().width <= 0.96 * figure.bbox.width:
             return
         legend.remove()

@@ -20,23 +20,23 @@ from pipelines.report.charts import (
     dashed,
     dots,
     matrix,
-    name_places,
+    name_ticks,
     series_chart,
 )
 from pipelines.report.parts import (
     MOST_ROWS,
     Chart,
-    Columns,
     Folded,
     Gallery,
     Listing,
     Part,
     Section,
+    SideBySide,
     Text,
 )
 from pipelines.report.style import BLUE, SKY
 from pipelines.report.values import add_values
-from pipelines.report.wording import count, percent, shortened, significant
+from pipelines.report.wording import count, percent, shorten, significant
 from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import RunData
 
@@ -60,7 +60,7 @@ def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is
         counts = counts.reshape(n_classes, n_classes)
         table, shares = class_table(counts, names)
         classes = Listing("Classes", table, dict.fromkeys(shares, percent), tall=False)
-        parts = [Columns([_confusion(counts, names), classes]), *_wrong_parts(run)]
+        parts = [SideBySide([_confusion(counts, names), classes]), *_wrong_parts(run)]
     return Section("test", "Test samples", parts)
 
 
@@ -93,7 +93,7 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     n_classes, n_samples = len(counts), int(counts.sum())
     n_wrong, is_numbered = n_samples - int(np.trace(counts)), n_classes <= MOST_NUMBERED
     side = min(max(0.37 * n_classes, 2.6), 9.4)
-    labels = [shortened(name, 14) for name in names]
+    labels = [shorten(name, 14) for name in names]
     longest = max(map(len, labels))
     margin = 0.75 + 0.08 * longest
     size = (side + margin + (0 if is_numbered else 0.9), side + margin)
@@ -105,14 +105,21 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     figure.suptitle(title, x=0.02, ha="left", fontsize=10.5)
     axes = figure.add_subplot(xlabel="predicted class", ylabel="true class")
     errors = np.where(np.eye(n_classes, dtype=bool) | (counts == 0), np.nan, counts)
-    texts = np.array([[f"{one:,}" if one and is_numbered else "" for one in row] for row in counts])
+    texts = np.array(
+        [
+            [f"{cell_count:,}" if cell_count and is_numbered else "" for cell_count in row]
+            for row in counts
+        ]
+    )
     n_digits = max(2, len(f"{counts.max():,}"))
     # A little above the most frequent error; a lone error is no alarm.
     top = max(4.0, 1.15 * float(np.nan_to_num(errors).max()))
     fontsize = min(11.0, 72 * side / n_classes * 0.85 / (0.64 * n_digits))
     image = matrix(axes, errors, texts, fontsize, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
-    for place in range(n_classes):
-        axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0))
+    for class_code in range(n_classes):
+        axes.add_patch(
+            Rectangle((class_code - 0.5, class_code - 0.5), 1, 1, color=SKY, alpha=0.5, lw=0)
+        )
     rows, columns = np.nonzero(counts)
     of_cells = [
         f"true {names[row]}, predicted {names[column]}: {count(counts[row, column], 'test sample')}"
@@ -122,12 +129,12 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
     if not is_numbered:
         figure.colorbar(image, ax=axes, shrink=0.6, label="test samples")
     for axis in (axes.xaxis, axes.yaxis):
-        name_places(axis, labels, MOST_NUMBERED)
+        name_ticks(axis, labels, MOST_NUMBERED)
     if not is_numbered or 0.09 * longest >= side / n_classes:
         axes.tick_params("x", rotation=90)
-    between, ends = np.arange(n_classes + 1) - 0.5, (-0.5, n_classes - 0.5)
-    axes.vlines(between, *ends, color="#D3DAE1", lw=0.5)
-    axes.hlines(between, *ends, color="#D3DAE1", lw=0.5)
+    boundaries, ends = np.arange(n_classes + 1) - 0.5, (-0.5, n_classes - 0.5)
+    axes.vlines(boundaries, *ends, color="#D3DAE1", lw=0.5)
+    axes.hlines(boundaries, *ends, color="#D3DAE1", lw=0.5)
     return figure
 
 
@@ -157,11 +164,11 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
     wrong = wrong[["row", "true", "predicted", *by]].copy()
     for column in ("true", "predicted"):
         wrong[column] = [class_name(run.classes, code) for code in wrong[column]]
-    drawn, images = pictures(run.wrong_images), []
+    data_uris, images = pictures(run.wrong_images), []
     for row, true, predicted in zip(wrong["row"], wrong["true"], wrong["predicted"], strict=True):
-        if row in drawn:
+        if row in data_uris:
             alt = f"Test sample {row}: {true} taken for {predicted}"
-            images.append((drawn[row], f"{row}: {true} → {predicted}", alt))
+            images.append((data_uris[row], f"{row}: {true} → {predicted}", alt))
     images = images[:MOST_IMAGES]
     note = count(len(wrong), "wrong test sample")
     if len(wrong) > MOST_ROWS:
@@ -172,14 +179,14 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
         return [heading, Text(note), table]
     if len(images) < len(wrong):
         note = f"{note} The first {len(images)} are shown; the table has more."
-    how = "Under each image: row: true → predicted."
-    return [heading, Text(f"{note} {how}"), Gallery(images), Folded("As a table", [table])]
+    legend = "Under each image: row: true → predicted."
+    return [heading, Text(f"{note} {legend}"), Gallery(images), Folded("As a table", [table])]
 
 
 def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
     """Encode images as data URIs, ink dark on light: the brightest pixel of all is darkest."""
     brightest = max((1.0, *(float(pixels.max()) for pixels in images.values())))
-    found = {}
+    uris = {}
     for row, pixels in images.items():
         shades = pixels  # colours are as they are, a single channel is ink
         if pixels.ndim == 2:
@@ -187,8 +194,8 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
         file = BytesIO()
         PIL.Image.fromarray(shades.astype(np.uint8)).save(file, format="png")
         encoded = base64.b64encode(file.getvalue()).decode("ascii")
-        found[row] = f"data:image/png;base64,{encoded}"
-    return found
+        uris[row] = f"data:image/png;base64,{encoded}"
+    return uris
 
 
 def residuals_chart(residuals: pd.DataFrame, by: str) -> Chart:
@@ -197,10 +204,10 @@ def residuals_chart(residuals: pd.DataFrame, by: str) -> Chart:
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)
     exact, zero = (Series(ends, heights, look=dashed()) for heights in (ends, [0, 0]))
-    left_over = Series(predicted, true - predicted, look=look)
+    residual_series = Series(predicted, true - predicted, look=look)
     panels = [
         Panel([exact, Series(true, predicted, look=look)], "true", "predicted"),
-        Panel([zero, left_over], "predicted", "true − predicted"),
+        Panel([zero, residual_series], "predicted", "true − predicted"),
     ]
     alt = (
         f"Predicted against true numbers of {count(len(true), 'test sample')}, and the residuals, "

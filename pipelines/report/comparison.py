@@ -17,10 +17,10 @@ from pipelines.errors import InputError
 from pipelines.report.charts import title_and_key
 from pipelines.report.page import charts_of, draw_figures, read_run, write_html
 from pipelines.report.parts import Chart, Listing, Part, Section, Text
-from pipelines.report.run_table import RunRow, row_of, score_columns
+from pipelines.report.run_table import RunRow, run_row, score_columns
 from pipelines.report.style import BLUE, SKY, VERMILLION, WIDE, figure_style, percent_labels
 from pipelines.report.verdict import Runs, measure_of_best, paired_table, verdict
-from pipelines.report.wording import count, duration, plain, wrong_of
+from pipelines.report.wording import count, duration, typed_value, wrong_of
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.record import Record, read_record
 
@@ -28,7 +28,7 @@ from pipelines.run_folder.record import Record, read_record
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
 
 
-def distinct(folders: Sequence[Path]) -> list[Path]:
+def distinct_paths(folders: Sequence[Path]) -> list[Path]:
     """Return the paths of different folders; a run that is named twice is refused."""
     paths = [Path(folder).resolve() for folder in folders]
     for path in paths:
@@ -37,9 +37,9 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
     return paths
 
 
-def named(folders: Sequence[Path]) -> dict[str, Path]:
+def paths_by_name(folders: Sequence[Path]) -> dict[str, Path]:
     """Return the paths of different folders by names as brief as tells them apart."""
-    paths = distinct(folders)
+    paths = distinct_paths(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
     return {str(path.relative_to(common)): path for path in paths}
 
@@ -54,8 +54,8 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
     ``cv_score_std`` (of another measure than the error), ``test_error`` (errors are fractions),
     ``test_score``, ``wall_seconds``, ``n_workers``, ``status``, indexed by the run's name
     """
-    paths = named(folders)
-    return _table([row_of(n, path, *read_record(path, Record)) for n, path in paths.items()])
+    paths = paths_by_name(folders)
+    return _table([run_row(n, path, *read_record(path, Record)) for n, path in paths.items()])
 
 
 def _table(rows: Sequence[RunRow]) -> pd.DataFrame:
@@ -96,14 +96,14 @@ def draw_table(table: pd.DataFrame) -> Figure:
     *axes, times = figure.subplots(1, len(ratios), sharey=True, width_ratios=ratios, squeeze=False)[
         0
     ]
-    places = np.arange(len(table))
+    positions = np.arange(len(table))
     look = {"fmt": "o", "color": BLUE, "ecolor": SKY, "elinewidth": 4}
     words = "cross-validated ± standard deviation over the folds"
     handles: dict[str, Any] = {}
     for panel, scores in zip(axes, panels, strict=True):
-        cv = panel.errorbar(scores["cv"], places, xerr=scores["std"], label=words, **look)
+        cv = panel.errorbar(scores["cv"], positions, xerr=scores["std"], label=words, **look)
         (tests,) = panel.plot(
-            scores["test"], places, "D", color=VERMILLION, markersize=6, label="test samples"
+            scores["test"], positions, "D", color=VERMILLION, markersize=6, label="test samples"
         )
         handles |= {words: cv, "test": tests}
         panel.set(xlabel=scores.attrs["measure"])
@@ -112,11 +112,11 @@ def draw_table(table: pd.DataFrame) -> Figure:
         if len(panels) > 1:
             panel.locator_params(axis="x", nbins=3)
         panel.margins(y=0.5 / len(table))
-    (axes[0] if axes else times).set(yticks=places, yticklabels=list(table.index))
+    (axes[0] if axes else times).set(yticks=positions, yticklabels=list(table.index))
     seconds = table["wall_seconds"]
-    times.barh(places, seconds.fillna(0), height=0.5, color=SKY)
-    for place, value in zip(places, seconds, strict=True):
-        times.annotate(f" {duration(value)}", (np.nan_to_num(value), place), va="center")
+    times.barh(positions, seconds.fillna(0), height=0.5, color=SKY)
+    for position, value in zip(positions, seconds, strict=True):
+        times.annotate(f" {duration(value)}", (np.nan_to_num(value), position), va="center")
     times.set(xlabel="wall time in seconds")
     times.margins(x=0.25)
     for panel in [*axes, times][1:]:
@@ -128,11 +128,18 @@ def draw_table(table: pd.DataFrame) -> Figure:
 
 def _scores(table: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Give what a measure has of each run: ``cv``, its ``std``, and ``test``."""
-    kind, is_mine = "error" if measure == "error" else "score", table["measure"] == measure
-    names = {f"cv_{kind}_mean": "cv", f"cv_{kind}_std": "std", f"test_{kind}": "test"}
+    score_name, has_measure = (
+        "error" if measure == "error" else "score",
+        table["measure"] == measure,
+    )
+    names = {
+        f"cv_{score_name}_mean": "cv",
+        f"cv_{score_name}_std": "std",
+        f"test_{score_name}": "test",
+    }
     scores = table[list(names)].rename(columns=names)
     # An error on the test samples has who was chosen by another score, too.
-    scores = scores if kind == "error" else scores.where(is_mine)
+    scores = scores if score_name == "error" else scores.where(has_measure)
     scores.attrs["measure"] = measure
     return scores
 
@@ -147,7 +154,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     OSError
         The page cannot be written.
     """
-    runs = {name: read_run(path) for name, path in named(folders).items()}
+    runs = {name: read_run(path) for name, path in paths_by_name(folders).items()}
     sections = [section for section in _sections(runs, page) if section.is_shown]
     return write_html(
         page,
@@ -159,7 +166,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
 
 
 def _sections(runs: Runs, page: Path) -> list[Section]:
-    rows = [row_of(name, run.path, run.metadata, run.record) for name, run in runs.items()]
+    rows = [run_row(name, run.path, run.metadata, run.record) for name, run in runs.items()]
     caption = (
         "Dots are means of the best candidate over the folds, diamonds are of the test samples; "
         "each measure has a panel of its own."
@@ -229,10 +236,10 @@ def _pairs(runs: Runs) -> list[Part | None]:
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
     """Return the options that are not the same in all runs, with their value in each."""
-    names = dict.fromkeys(name for each in options for name in each)
-    found = []
+    names = dict.fromkeys(name for run_options in options for name in run_options)
+    differences = []
     for name in names:
-        values = [plain(each.get(name)) for each in options]
+        values = [typed_value(run_options.get(name)) for run_options in options]
         if name not in NOT_COMPARED and len(set(values)) > 1:
-            found.append(("--" + name.replace("_", "-"), values))
-    return found
+            differences.append(("--" + name.replace("_", "-"), values))
+    return differences

@@ -14,7 +14,7 @@ import pandas as pd
 from pipelines.report.charts import COLOURS, Panel, Series, dashed, dots, series_chart
 from pipelines.report.parts import Chart, Folded, Listing, Part, Section, Text
 from pipelines.report.style import BLUE, INK
-from pipelines.report.wording import count, shortened
+from pipelines.report.wording import count, shorten
 from pipelines.run_folder.names import DECISION_VALUES, PROBABILITIES
 from pipelines.run_folder.reading import RunData, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
@@ -23,7 +23,7 @@ from pipelines.run_folder.statistics import wilson
 MOST_CURVES = 10  # classes that have one each; of more their mean alone is drawn
 MOST_KNOTS = 200  # of a curve, which is drawn through so many of its points
 N_BINS = 10  # of the calibration
-KINDS = {"probability": PROBABILITIES, "decision": DECISION_VALUES}
+VALUE_FILES = {"probability": PROBABILITIES, "decision": DECISION_VALUES}
 LARGEST_FILE = 500_000_000  # bytes of members' probabilities that a page is drawn from
 STYLES = ("solid", (0, (6, 1.5)), (0, (2, 1)))  # beside colours, which not all readers tell apart
 
@@ -50,11 +50,11 @@ class ClassValues:
     @classmethod
     def of_run(cls, run: RunData) -> ClassValues | None:
         """What a search wrote of its best candidate; None of a run that wrote nothing."""
-        for kind, file in KINDS.items():
+        for value_name, file in VALUE_FILES.items():
             table = read_table(run.path / file)
             if table is None or table.empty or "true" not in table:
                 continue
-            codes = {f"{kind}_{name}": code for code, name in enumerate(run.classes)}
+            codes = {f"{value_name}_{name}": code for code, name in enumerate(run.classes)}
             columns = [name for name in table if name in codes]
             values = table[columns].to_numpy(float)
             if len(columns) < 2 or not np.isfinite(values).all():
@@ -64,7 +64,7 @@ class ClassValues:
                 values,
                 np.array([codes[name] for name in columns], dtype=int),
                 run.classes,
-                kind == "probability",
+                value_name == "probability",
             )
         return None
 
@@ -141,23 +141,25 @@ class Curves:
     def mean_of(cls, curves: Sequence[Curves]) -> Curves:
         """The mean of some classes, each counting the same (macro average)."""
         grid = np.linspace(0, 1, MOST_KNOTS + 1)
-        true = np.mean([np.interp(grid, *one.roc) for one in curves], axis=0)
+        true = np.mean([np.interp(grid, *class_curves.roc) for class_curves in curves], axis=0)
         # Precision falls in steps: at a recall it is that of the first threshold to reach it.
         steps = []
-        for one in curves:
-            recall, precision = one.precision_recall
+        for class_curves in curves:
+            recall, precision = class_curves.precision_recall
             steps.append(precision[np.searchsorted(recall, grid).clip(max=len(recall) - 1)])
-        auc, ap, share = (
-            float(np.mean([getattr(one, name) for one in curves]))
+        auc, ap, class_fraction = (
+            float(np.mean([getattr(class_curves, name) for class_curves in curves]))
             for name in ("auc", "ap", "share")
         )
         pair = (np.concatenate([[0], grid]), np.concatenate([[0], true]))
-        return cls("mean of all classes", pair, (grid, np.mean(steps, axis=0)), auc, ap, share)
+        return cls(
+            "mean of all classes", pair, (grid, np.mean(steps, axis=0)), auc, ap, class_fraction
+        )
 
     @property
     def label(self) -> str:
         """Its name and areas, for the key."""
-        return f"{shortened(self.name, 20)}: AUC {self.auc:.3f}, AP {self.ap:.3f}"
+        return f"{shorten(self.name, 20)}: AUC {self.auc:.3f}, AP {self.ap:.3f}"
 
 
 def curves_section(values: ClassValues | None, has_calibration: bool = False) -> Section:
@@ -172,27 +174,30 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
     section = partial(Section, "scores", title, link="ROC")
     if values is None or not (sides := values.sides):
         return section(parts=[])
-    of_classes = [Curves.of(*side) for side in sides]
-    drawn, n_classes = list(of_classes), len(values.classes)
-    if len(drawn) > 1:
-        drawn = [Curves.mean_of(of_classes), *(drawn if len(drawn) <= MOST_CURVES else [])]
+    class_curves = [Curves.of(*side) for side in sides]
+    shown_curves, n_classes = list(class_curves), len(values.classes)
+    if len(shown_curves) > 1:
+        shown_curves = [
+            Curves.mean_of(class_curves),
+            *(shown_curves if len(shown_curves) <= MOST_CURVES else []),
+        ]
     is_calibrated = values.are_probabilities and not has_calibration
     if is_calibrated:
         title = "ROC, precision, recall and calibration"
         section = partial(Section, "scores", title, link="ROC")
     parts: list[Part | None] = [Text(_words(values, is_calibrated))]
-    parts.append(_chart(values, drawn, is_calibrated))
-    if len(of_classes) > 1:
+    parts.append(_chart(values, shown_curves, is_calibrated))
+    if len(class_curves) > 1:
         table = pd.DataFrame(
             {
-                "class": [curves.name for curves in of_classes],
-                "AUC": [curves.auc for curves in of_classes],
-                "average precision": [curves.ap for curves in of_classes],
-                "fraction of the samples": [curves.share for curves in of_classes],
+                "class": [curves.name for curves in class_curves],
+                "AUC": [curves.auc for curves in class_curves],
+                "average precision": [curves.ap for curves in class_curves],
+                "fraction of the samples": [curves.share for curves in class_curves],
             }
         )
         formats: dict[str, Any] = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
-        formats["fraction of the samples"] = lambda share: f"{100 * share:.1f} %"
+        formats["fraction of the samples"] = lambda fraction: f"{100 * fraction:.1f} %"
         listing = Listing("Curves of classes", table, formats, tall=n_classes > MOST_CURVES)
         parts.append(Folded("As a table", [listing]))
     return section(parts=parts)
@@ -213,15 +218,17 @@ def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataF
     edges = np.linspace(0, 1, N_BINS + 1)
     counts = np.bincount(np.searchsorted(edges[1:-1], probability), minlength=N_BINS)
     counts = counts[counts > 0]
-    ends = [wilson(round(share * n), int(n)) for share, n in zip(observed, counts, strict=True)]
+    ends = [
+        wilson(round(fraction * n), int(n)) for fraction, n in zip(observed, counts, strict=True)
+    ]
     low, high = np.array(ends).T
     columns = {"predicted": predicted, "observed": observed, "low": low, "high": high}
     return pd.DataFrame({**columns, "n": counts})
 
 
-def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) -> Chart:
+def _chart(values: ClassValues, shown_curves: Sequence[Curves], is_calibrated: bool) -> Chart:
     roc, precision_recall = list[Series](), list[Series]()
-    for number, curves in reversed([*enumerate(drawn)]):  # the mean over the others
+    for number, curves in reversed([*enumerate(shown_curves)]):  # the mean over the others
         style = STYLES[number // len(COLOURS) % len(STYLES)]
         look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
         look |= {"linewidth": 2.4 if not number else 1.2, "zorder": 4 if not number else 3}
@@ -231,7 +238,7 @@ def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) ->
         precision_recall.append(Series(recall, precision, curves.label, look=look | steps))
     chance = "guessing"
     roc = [*roc[::-1], Series([0, 1], [0, 1], chance, look=dashed())]
-    level = Series([0, 1], [drawn[0].share] * 2, chance, look=dashed())
+    level = Series([0, 1], [shown_curves[0].share] * 2, chance, look=dashed())
     panels = [
         Panel(roc, "false positive rate", "true positive rate", "ROC"),
         Panel([*precision_recall[::-1], level], "recall", "precision", "Precision and recall"),
@@ -254,7 +261,7 @@ def _chart(values: ClassValues, drawn: Sequence[Curves], is_calibrated: bool) ->
             f" Calibration: the test samples in {N_BINS} bins of equal width of the probability; "
             "on the line, probabilities are frequencies."
         )
-    areas = "; ".join(curves.label for curves in drawn)
+    areas = "; ".join(curves.label for curves in shown_curves)
     alt = f"Curves of {count(len(values.truth), 'test sample')}. {areas}."
     return Chart("class_curves", partial(series_chart, panels), caption, wide=True, alt=alt)
 
@@ -279,6 +286,6 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(x) <= MOST_KNOTS:
         return x, y
     length = np.concatenate([[0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-    at = np.searchsorted(length, np.linspace(0, length[-1], MOST_KNOTS))
-    kept = np.unique(np.concatenate([[0], at, [len(x) - 1]]).clip(max=len(x) - 1))
-    return x[kept], y[kept]
+    knots = np.searchsorted(length, np.linspace(0, length[-1], MOST_KNOTS))
+    indices = np.unique(np.concatenate([[0], knots, [len(x) - 1]]).clip(max=len(x) - 1))
+    return x[indices], y[indices]

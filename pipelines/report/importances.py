@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.report.charts import title_and_key
-from pipelines.report.parts import Chart, Columns, Folded, Listing, Part, Section, Text
+from pipelines.report.parts import Chart, Folded, Listing, Part, Section, SideBySide, Text
 from pipelines.report.style import BLUE, GREY, INK, PALE, one_axes, percent_labels
 from pipelines.report.values import add_values
-from pipelines.report.wording import count, percent, shortened, significant
+from pipelines.report.wording import count, percent, shorten, significant
 from pipelines.run_folder.measures import ACCURACY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
 from pipelines.run_folder.reading import RunData, read_table
@@ -72,11 +72,11 @@ def importance_section(run: RunData) -> Section:
     if not charts:
         return Section("importance", title, [])
     # A lone figure has its table beside it.
-    lone = len(charts) == 1
-    parts: list[Part | None] = [Columns([*charts, tables[0]] if lone else charts)]
+    is_alone = len(charts) == 1
+    parts: list[Part | None] = [SideBySide([*charts, tables[0]] if is_alone else charts)]
     if words:
         parts.append(Text(words))
-    if not lone:
+    if not is_alone:
         parts.append(Folded("As tables", tables))
     return Section("importance", title, parts, link="Importance")
 
@@ -114,20 +114,20 @@ def _of_columns(table: pd.DataFrame) -> Chart:
 
 
 def _of_parameters(table: pd.DataFrame) -> Chart:
-    several = table["algorithm"].nunique() > 1
+    are_several = table["algorithm"].nunique() > 1
     table = table.assign(
         parameter=[
-            f"{algorithm.split('.')[-1]}: {name}" if several else name
+            f"{algorithm.split('.')[-1]}: {name}" if are_several else name
             for algorithm, name in zip(table["algorithm"], table["parameter"], strict=True)
         ]
     )
-    about = table.drop_duplicates("algorithm")
-    n, explained = int(about["n_candidates"].sum()), about["explained"].min()
+    algorithms = table.drop_duplicates("algorithm")
+    n, explained = int(algorithms["n_candidates"].sum()), algorithms["explained"].min()
     caption = (
         "How much each hyper-parameter contributes to a random forest's prediction of the ranks of "
         f"{count(n, 'candidate')}, as a fraction of all contributions. The dot is the mean over "
         "the trees, the bar covers 95 % of them. On candidates that it has not seen, the forest "
-        f"explains {'at least ' if several else ''}{100 * explained:.0f} % of the variance. "
+        f"explains {'at least ' if are_several else ''}{100 * explained:.0f} % of the variance. "
         "Importances depend on the values tried: a wider range weighs more."
     )
     first = str(table["parameter"].iloc[0])
@@ -143,12 +143,14 @@ def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool
     figure, axes = one_axes(height, xlabel=label)
     places = np.arange(len(table))
     low, high = table["low"].to_numpy(float), table["high"].to_numpy(float)
-    tells = low > 0
-    for which, colour in ((tells, BLUE), (~tells, GREY)):
-        if which.any():
-            axes.hlines(places[which], low[which], high[which], color=colour, lw=3, alpha=0.4)
-            values = table["importance"].to_numpy(float)[which]
-            axes.plot(values, places[which], "o", color=colour, ms=5, gid="importances")
+    is_above_zero = low > 0
+    for is_shown, colour in ((is_above_zero, BLUE), (~is_above_zero, GREY)):
+        if is_shown.any():
+            axes.hlines(
+                places[is_shown], low[is_shown], high[is_shown], color=colour, lw=3, alpha=0.4
+            )
+            values = table["importance"].to_numpy(float)[is_shown]
+            axes.plot(values, places[is_shown], "o", color=colour, ms=5, gid="importances")
     in_words = percent if is_percent else significant
     texts = [
         f"{row[by]}: {in_words(row['importance'])} "
@@ -157,7 +159,7 @@ def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool
     ]
     add_values(axes, (low + high) / 2, places, texts, ((high - low) / 2, 0.3))
     axes.axvline(0, color=INK, lw=0.8)
-    names = [shortened(str(name), 24) for name in table[by]]
+    names = [shorten(str(name), 24) for name in table[by]]
     axes.set_yticks(places, names)
     axes.set_ylim(len(table) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

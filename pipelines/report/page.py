@@ -13,7 +13,7 @@ from pipelines.commands import job_of
 from pipelines.report.base import Report
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import DARK_RULES, figure_style, inline, save
-from pipelines.report.values import MOST_VALUES, is_crowded, values_of
+from pipelines.report.values import MOST_VALUES, figure_values, is_crowded
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
@@ -38,7 +38,7 @@ def read_run(folder: Path) -> Report:
     return page.of(record).read(folder, job.row, job.record, job.cells_file)
 
 
-class Drawn(NamedTuple):
+class DrawnFigure(NamedTuple):
     """A figure as the page takes it.
 
     Attributes
@@ -55,29 +55,31 @@ class Drawn(NamedTuple):
     remark: str = ""
 
 
-def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, Drawn]:
+def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, DrawnFigure]:
     """Draw figures as SVG and PNG into a folder; return them by their name."""
-    drawn = {}
+    figures = {}
     with figure_style():
         for chart in charts:
             figure = chart.draw()
             svg = save(figure, folder, chart.name).read_text(encoding="utf-8")
-            width, values = round(96 * figure.get_figwidth()), "\n".join(values_of(figure))
+            width, values = round(96 * figure.get_figwidth()), "\n".join(figure_values(figure))
             remark = TOO_MANY if is_crowded(figure) else ""
-            drawn[chart.name] = Drawn(width, inline(svg, chart.name), values, remark)
-    return drawn
+            figures[chart.name] = DrawnFigure(width, inline(svg, chart.name), values, remark)
+    return figures
 
 
 def write_page(folder: Path) -> Path:
     """Draw the figures of a run folder and write its page; return the page."""
     folder = Path(folder)
     report = read_run(folder)
-    sections = [one for one in report.sections() + report.last_sections() if one.is_shown]
+    sections = [
+        section for section in report.sections() + report.last_sections() if section.is_shown
+    ]
     name = report.record.dataset.name
     remarks = [
-        (f"{one[0].upper()}{one[1:]}{'' if one.endswith(('?', '.')) else '.'}", "")
-        for one in report.record.remarks
-        if one
+        (f"{remark[0].upper()}{remark[1:]}{'' if remark.endswith(('?', '.')) else '.'}", "")
+        for remark in report.record.remarks
+        if remark
     ]
     title = (report.title or report.record.command) + (f" on {name}" if name else "")
     head = {name: getattr(report, name)() for name in ("subtitle", "state", "conclusion", "cards")}
@@ -88,11 +90,21 @@ def write_page(folder: Path) -> Path:
 
 def charts_of(sections: Sequence[Section]) -> list[Chart]:
     """Return the figures of some sections."""
-    return [part for one in sections for part in every_part(one.parts) if isinstance(part, Chart)]
+    return [
+        part
+        for section in sections
+        for part in every_part(section.parts)
+        if isinstance(part, Chart)
+    ]
 
 
 def write_html(
-    page: Path, *, title: str, sections: Sequence[Section], figures: dict[str, Drawn], **head: Any
+    page: Path,
+    *,
+    title: str,
+    sections: Sequence[Section],
+    figures: dict[str, DrawnFigure],
+    **head: Any,
 ) -> Path:
     """Write a page, whole or not at all; return it.
 

@@ -57,7 +57,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandLine:
     """A command line, which can be copied."""
 
     text: str
@@ -138,20 +138,22 @@ class Listing:
         columns = []
         for name, column in self.frame.head(MOST_ROWS).items():
             if not _is_number(column):
-                columns.append([Cell("–" if pd.isna(one) else str(one)) for one in column])
+                columns.append(
+                    [Cell("–" if pd.isna(cell_value) else str(cell_value)) for cell_value in column]
+                )
                 continue
             default: Callable[[Any], str] = "{:,.0f}".format
             if not is_integer_dtype(column):
                 default = significant
-            shown, cells = self.formats.get(str(name), default), []
+            in_words, cells = self.formats.get(str(name), default), []
             for number in column.astype("float64"):
                 is_known = math.isfinite(number)
-                text, sort = (shown(number), f"{number:.15g}") if is_known else ("–", "")
+                text, sort = (in_words(number), f"{number:.15g}") if is_known else ("–", "")
                 cells.append(Cell(text, None if text == sort else sort))
             columns.append(cells)
         if self.links:
-            linked = zip(columns[0], self.links, strict=False)
-            columns[0] = [cell._replace(link=link) for cell, link in linked]
+            linked_cells = zip(columns[0], self.links, strict=False)
+            columns[0] = [cell._replace(link=link) for cell, link in linked_cells]
         return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -180,13 +182,13 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Columns:
+class SideBySide:
     """Parts side by side."""
 
     parts: Sequence[Part | None]
 
 
-Part = Text | Command | Chart | Gallery | Listing | Pairs | Folded | Columns
+Part = Text | CommandLine | Chart | Gallery | Listing | Pairs | Folded | SideBySide
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ class Section:
 def every_part(parts: Sequence[Part | None]) -> Iterator[Part]:
     """Yield parts that have something to show, and those within them, from top to bottom."""
     for part in parts:
-        if isinstance(part, Folded | Columns):
+        if isinstance(part, Folded | SideBySide):
             yield from every_part(part.parts)
         elif part:
             yield part

@@ -25,19 +25,21 @@ def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
     """
     table = table.sort_values("predicted", ignore_index=True)
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
-    place, missed = np.arange(1, len(table) + 1), _missed(table)
-    of_kind = ((~missed, BLUE, "in its interval"), (missed, VERMILLION, "outside"))
+    sample_ranks, missed = np.arange(1, len(table) + 1), _missed(table)
+    groups = ((~missed, BLUE, "in its interval"), (missed, VERMILLION, "outside"))
     look = {"color": INK, "linewidth": 1}
-    over_rows, against_error = [Series(place, predicted, band=(lower, upper), look=look)], []
+    row_series, width_series = [Series(sample_ranks, predicted, band=(lower, upper), look=look)], []
     width, distance = upper - lower, np.abs(true - predicted)
-    for kind, colour, label in of_kind:
-        if kind.any():
+    for is_in_group, colour, label in groups:
+        if is_in_group.any():
             marks, pale = (dots(colour, ".", alpha=alpha) for alpha in (0.7, 0.5))
-            over_rows.append(Series(place[kind], true[kind], label, look=marks))
-            against_error.append(Series(width[kind], distance[kind], label, look=pale))
+            row_series.append(
+                Series(sample_ranks[is_in_group], true[is_in_group], label, look=marks)
+            )
+            width_series.append(Series(width[is_in_group], distance[is_in_group], label, look=pale))
     panels = [
-        Panel(over_rows, "test samples, by prediction", "target"),
-        Panel(against_error, "width of the interval", "|true − predicted|"),
+        Panel(row_series, "test samples, by prediction", "target"),
+        Panel(width_series, "width of the interval", "|true − predicted|"),
     ]
     caption = (
         "Left: predictions of the test samples in order (line), their intervals of "
@@ -63,9 +65,11 @@ def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
     width = (table["upper"] - table["lower"]).mean()
     spread = float(table["true"].std(ddof=0))
     note = f"{significant(width / spread)} standard deviations of the target" if spread else ""
-    asked = f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}"
+    coverage_note = (
+        f"asked for {100 * confidence:.4g} %; 95 % interval {percent(low)} to {percent(high)}"
+    )
     return [
-        Card("coverage of intervals", percent((n - n_missed) / n), asked),
+        Card("coverage of intervals", percent((n - n_missed) / n), coverage_note),
         Card("mean width of an interval", significant(width), note),
     ]
 
@@ -82,22 +86,22 @@ def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart
     error = np.cumsum(distance) / n_kept
     # Of a few the mean is chance alone.
     first = min(len(distance) // FEWEST_SHOWN, len(distance) - 1)
-    share, rule = n_kept / len(distance), None
+    coverage, rule = n_kept / len(distance), None
     if width is not None and (n := int(np.sum(widths <= width))):
-        last = share[n - 1], error[n - 1]
-        text = f"width up to {significant(width)}: error {significant(last[1])} at coverage "
-        text += percent(last[0])
-        rule = *last, text
+        rule_point = coverage[n - 1], error[n - 1]
+        text = f"width up to {significant(width)}: error {significant(rule_point[1])} at coverage "
+        text += percent(rule_point[0])
+        rule = *rule_point, text
     caption = (
         "Mean error among the test samples that are kept when those of the widest intervals are "
         "deferred to a human; it rises to the right where width tells hard samples from easy ones."
     )
     by, label = "width of the interval", "mean |true − predicted|"
-    return deferral_chart(share[first:], error[first:], by, rule, caption, label)
+    return deferral_chart(coverage[first:], error[first:], by, rule, caption, label)
 
 
 def deferral_chart(
-    share: np.ndarray,
+    coverage: np.ndarray,
     error: np.ndarray,
     by: str,
     rule: tuple[float, float, str] | None,
@@ -115,7 +119,7 @@ def deferral_chart(
     label, scale : of the error's axis
     """
     look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
-    series = [Series(share, error, f"by {by}", look=look)]
+    series = [Series(coverage, error, f"by {by}", look=look)]
     if rule is not None:
         x, y, name = rule
         series.append(Series([x], [y], name, look=dots(VERMILLION, "o", 7, gid="rule")))

@@ -78,20 +78,20 @@ COLUMNS = {
 }
 
 
-def row_of(name: str, folder: Path, metadata: Mapping[str, Any], record: Record) -> RunRow:
+def run_row(name: str, folder: Path, metadata: Mapping[str, Any], record: Record) -> RunRow:
     """Give a run as a row, from its ``run.json``."""
     measure, best = measure_of_run(metadata, record), record.best
     std = None if best is None else best.error_std if measure.is_error else best.score_std
     score = None if best is None or best.score_mean is None else measure.of(best.score_mean)
     if measure.is_error and best is not None and best.error_mean is not None:
         score = best.error_mean  # not rounded anew, and all that older runs have
-    shown = {name: measure_of(name) for name in record.test_scores}
-    tests = {
-        shown[name].name: shown[name].of(value)
+    measures = {name: measure_of(name) for name in record.test_scores}
+    test_values = {
+        measures[name].name: measures[name].of(value)
         for name, value in record.test_scores.items()
         if value is not None
     }
-    test = tests.get(measure.name, metadata.get("test_metric"))
+    test = test_values.get(measure.name, metadata.get("test_metric"))
     return RunRow(
         name=name,
         started=(record.started or "")[:19],
@@ -114,7 +114,7 @@ def row_of(name: str, folder: Path, metadata: Mapping[str, Any], record: Record)
     )
 
 
-def scoring_of(metadata: Mapping[str, Any], record: Record) -> str | None:
+def run_scoring(metadata: Mapping[str, Any], record: Record) -> str | None:
     """Name the scoring by which the best was chosen; None for the accuracy, or where none was.
 
     A search of several scorings chooses by the first, and one that was asked for none says which
@@ -130,7 +130,7 @@ def measure_of_run(metadata: Mapping[str, Any], record: Record) -> Measure:
     """Say what the scores of a run measure."""
     if isinstance(metric := metadata.get("metric"), str):  # a command that trains, and scores none
         return Measure(metric, is_error=metric == "error", is_loss=True)
-    return measure_of(scoring_of(metadata, record))
+    return measure_of(run_scoring(metadata, record))
 
 
 def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
@@ -161,24 +161,24 @@ def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
     Hidden folders are left out; links are followed, each folder is seen once. ``unreadable`` gets a
     line for each folder that cannot be read.
     """
-    pending, seen = [root], set()
-    while pending:
-        folder = pending.pop()
+    pending_folders, seen_folders = [root], set()
+    while pending_folders:
+        folder = pending_folders.pop()
         try:
-            about = folder.stat()
+            status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-            inner = [Path(entry.path) for entry in entries if entry.is_dir()]
+            subfolders = [Path(entry.path) for entry in entries if entry.is_dir()]
         except OSError as error:
             unreadable.append(f"{str(folder)!r}, which cannot be read ({error.strerror})")
             continue
-        if (about.st_dev, about.st_ino) in seen:
+        if (status.st_dev, status.st_ino) in seen_folders:
             continue
-        seen.add((about.st_dev, about.st_ino))
+        seen_folders.add((status.st_dev, status.st_ino))
         if any(entry.name == RECORD for entry in entries):
             yield folder
             if folder != root:
                 continue
-        pending += [path for path in reversed(inner) if not path.name.startswith(".")]
+        pending_folders += [path for path in reversed(subfolders) if not path.name.startswith(".")]
 
 
 def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
@@ -205,7 +205,7 @@ def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
         name = folder.name or str(folder) if folder == root else str(folder.relative_to(root))
         try:
             metadata, record = read_record(folder, Record)
-            rows.append(row_of(name, folder, metadata, record))
+            rows.append(run_row(name, folder, metadata, record))
         except InputError as error:
             unreadable.append(re.sub("^RUN must .*?, got |: [^:]*$", "", str(error)))
         except DAMAGE as error:  # in fields of commands, which the schema of all runs has not
@@ -235,15 +235,15 @@ def score_columns(
     for name in dict.fromkeys(["error", *(row.measure for row in rows if row.measure)]):
         measure = Measure(name, is_error=name == "error", is_loss=True)
         cv, test = ("cv_error", "test_error") if measure.is_error else ("cv_score", "test_score")
-        mine = [row if row.measure == name else None for row in rows]
-        values = {f"cv {name}": [getattr(row, cv, None) for row in mine]}
+        rows_of_measure = [row if row.measure == name else None for row in rows]
+        values = {f"cv {name}": [getattr(row, cv, None) for row in rows_of_measure]}
         if are_spread:
             values[f"standard deviation of cv {name}"] = [
-                getattr(row, "cv_std", None) for row in mine
+                getattr(row, "cv_std", None) for row in rows_of_measure
             ]
         # An error on the test samples has who was chosen by another score, too.
         values[f"test {name}"] = [
-            getattr(row, test, None) for row in (rows if measure.is_error else mine)
+            getattr(row, test, None) for row in (rows if measure.is_error else rows_of_measure)
         ]
         for head, column in values.items():
             if any(value is not None for value in column):
@@ -368,27 +368,27 @@ def column_named(name: str, option: str) -> str:
     column = {"time": "seconds", "run": "name"}.get(column, column)  # heads of the table
     if column not in COLUMNS:
         way_out = nearest(column, COLUMNS, f"choose one of {', '.join(COLUMNS)}")
-        if begun := [name for name in COLUMNS if name.startswith(f"{column}_")]:
-            way_out = f"did you mean {' or '.join(begun)}?"
+        if longer_names := [name for name in COLUMNS if name.startswith(f"{column}_")]:
+            way_out = f"did you mean {' or '.join(longer_names)}?"
         raise InputError(f"{opt(option)} must name a column of runs, got {name!r}; {way_out}")
     return column
 
 
-def select(
+def select_runs(
     rows: Sequence[RunRow], conditions: Sequence[Condition], sort: str | None, is_reversed: bool
 ) -> list[RunRow]:
     """Give the runs that meet all conditions, in order: what has no value comes last."""
-    chosen = [row for row in rows if all(one.holds(row) for one in conditions)]
+    matching_rows = [row for row in rows if all(condition.holds(row) for condition in conditions)]
     if sort is None:
-        return chosen[::-1] if is_reversed else chosen
+        return matching_rows[::-1] if is_reversed else matching_rows
 
     def value(row: RunRow) -> Any:
-        found = getattr(row, sort)
-        return found.casefold() if isinstance(found, str) else found
+        cell_value = getattr(row, sort)
+        return cell_value.casefold() if isinstance(cell_value, str) else cell_value
 
-    has_value = [row for row in chosen if value(row) not in (None, "")]
-    others = [row for row in chosen if value(row) in (None, "")]
-    return [*sorted(has_value, key=value, reverse=is_reversed), *others]
+    rows_with_value = [row for row in matching_rows if value(row) not in (None, "")]
+    rows_without_value = [row for row in matching_rows if value(row) in (None, "")]
+    return [*sorted(rows_with_value, key=value, reverse=is_reversed), *rows_without_value]
 
 
 def list_runs(
@@ -435,7 +435,8 @@ def list_runs(
     for line in unreadable:
         warnings.warn(f"left out: {line}", UserWarning, stacklevel=2)
     table = pd.DataFrame(
-        [asdict(row) for row in select(rows, conditions, column, reverse)], columns=list(COLUMNS)
+        [asdict(row) for row in select_runs(rows, conditions, column, reverse)],
+        columns=list(COLUMNS),
     )
     of_numbers = {name: float for name, kind in COLUMNS.items() if kind == NUMBER}
     counts = dict.fromkeys(("n_train", "workers"), "Int64")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipelines.errors import program
 from pipelines.report.page import write_html
-from pipelines.report.parts import MOST_ROWS, Command, Listing, Section, Text
+from pipelines.report.parts import MOST_ROWS, CommandLine, Listing, Section, Text
 from pipelines.report.run_table import RunRow, score_columns, shortened_list
 from pipelines.report.wording import duration
 from pipelines.run_folder.names import REPORT
@@ -44,23 +44,23 @@ def write_runs_page(
     OSError
         It cannot be written.
     """
-    shown = rows[:MOST_ROWS]
+    shown_rows = rows[:MOST_ROWS]
     words = f"In {folder}{f', where {where}' if where else ''}."
-    if len(rows) > len(shown):
-        words += f" The first {len(shown):,} of them are here; {program('runs')} lists all."
-    about = Text(
+    if len(rows) > len(shown_rows):
+        words += f" The first {len(shown_rows):,} of them are here; {program('runs')} lists all."
+    instructions = Text(
         "Tick two runs or more: the command then says in one sentence which is better and whether "
         "that is sure, and shows the options in which they differ. Type it in the folder in which "
         "this page was written."
     )
     comparison = shlex.quote(str(page.with_name("comparison.html")))
     compare = f"{program('report')} --compare {comparison}"
-    command = Command(f"{compare} RUN RUN")
+    command = CommandLine(f"{compare} RUN RUN")
     # Where the page is, a folder is found from it; a command is typed where it was written.
-    pages = [Path(row.folder, REPORT) for row in shown]
+    pages = [Path(row.folder, REPORT) for row in shown_rows]
     links = [
-        quote(os.path.relpath(one.resolve(), page.resolve().parent)) if one.is_file() else ""
-        for one in pages
+        quote(os.path.relpath(file.resolve(), page.resolve().parent)) if file.is_file() else ""
+        for file in pages
     ]
     return write_html(
         page,
@@ -68,13 +68,13 @@ def write_runs_page(
         subtitle=words,
         warnings=[(f"Left out: {line}.", "") for line in shortened_list(left_out)],
         sections=[
-            Section("compare", "Compare", [about, command]),
-            Section("runs", "Runs", [listing_of_runs(shown, links)]),
+            Section("compare", "Compare", [instructions, command]),
+            Section("runs", "Runs", [listing_of_runs(shown_rows, links)]),
         ],
         figures={},
         script=SCRIPT,
         compare=compare,
-        folders=[shlex.quote(row.folder) for row in shown],
+        folders=[shlex.quote(row.folder) for row in shown_rows],
     )
 
 

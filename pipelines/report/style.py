@@ -86,10 +86,10 @@ def figure_style() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", _STYLE])
 
 
-def one_axes(height: float, width: float = NARROW, **what: Any) -> tuple[Figure, Axes]:
+def one_axes(height: float, width: float = NARROW, **properties: Any) -> tuple[Figure, Axes]:
     """Create a figure of that size in inches, and its axes with labels and scales of ``what``."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot(**what)
+    return figure, figure.add_subplot(**properties)
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
@@ -122,12 +122,12 @@ def _reduced(svg: bytes) -> bytes:
     A hundredth of a point is left of each coordinate, which no screen shows.
     """
 
-    def kept(found: re.Match[bytes]) -> bytes:
-        text = found[0]
-        return found[1] or (text if text.startswith(b"scale") else b"\n" * text.isspace())
+    def replacement(match: re.Match[bytes]) -> bytes:
+        text = match[0]
+        return match[1] or (text if text.startswith(b"scale") else b"\n" * text.isspace())
 
     dark = f"@media (prefers-color-scheme: dark) {{ {DARK_RULES} }}"
-    return _DISPENSABLE.sub(kept, svg).replace(b"</style>", dark.encode() + b"</style>", 1)
+    return _DISPENSABLE.sub(replacement, svg).replace(b"</style>", dark.encode() + b"</style>", 1)
 
 
 # Of a figure that is a file of its own, and of all the figures in a page.
@@ -154,12 +154,12 @@ def inline(svg: str, name: str) -> str:
     """
     svg = _NOT_INLINE.sub("", svg[svg.index("<svg") :])
     svg = _SIZE.sub(r'\1 aria-hidden="true" focusable="false"', svg, count=1)
-    referred = {match[2] for match in _REFERENCE.finditer(svg)}
+    referenced_ids = {match[2] for match in _REFERENCE.finditer(svg)}
 
-    def renamed(match: re.Match[str]) -> str:
-        return f' id="{name}-{match[1]}"' if match[1] in referred else ""
+    def renamed_id(match: re.Match[str]) -> str:
+        return f' id="{name}-{match[1]}"' if match[1] in referenced_ids else ""
 
-    return _REFERENCE.sub(rf"\g<1>{name}-\g<2>", re.sub(r' id="([^"]*)"', renamed, svg))
+    return _REFERENCE.sub(rf"\g<1>{name}-\g<2>", re.sub(r' id="([^"]*)"', renamed_id, svg))
 
 
 def spans_a_decade(fractions: np.ndarray) -> bool:

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
 from pipelines.report.values import add_values
-from pipelines.report.wording import duration, shortened
+from pipelines.report.wording import duration, shorten
 from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import (
     idle_periods,
@@ -29,7 +29,7 @@ def worker_name(address: str) -> str:
     """Return a worker's address without its protocol, short enough for a label."""
     if address.startswith("inproc://"):  # what stands between says only that it is this machine
         return f"threads {address.rpartition('/')[2]}"
-    return shortened(address.rpartition("://")[2] or "unknown", 24)
+    return shorten(address.rpartition("://")[2] or "unknown", 24)
 
 
 def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figure:
@@ -47,9 +47,9 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     seam = 0.015 * total
     origin = min(task.started for task in tasks)
 
-    def place(moment: float) -> float:
-        gone = sum(end - start - seam for start, end in breaks if end <= moment)
-        return (moment - origin - gone) / second
+    def position(moment: float) -> float:
+        skipped_seconds = sum(end - start - seam for start, end in breaks if end <= moment)
+        return (moment - origin - skipped_seconds) / second
 
     end = max((total + seam * len(breaks)) / second, 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
@@ -58,7 +58,10 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     for number, row in enumerate(rows):
         axes.broken_barh(
-            [(place(task.started), max(task.seconds / second, 1e-3 * end)) for task in row.tasks],
+            [
+                (position(task.started), max(task.seconds / second, 1e-3 * end))
+                for task in row.tasks
+            ],
             (number - 0.4, 0.8),
             facecolors=SKY,
             gid="tasks",
@@ -66,27 +69,27 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
             edgecolors=[VERMILLION if task.n_failed else WHITE for task in row.tasks],
             linewidths=[1.4 if task.n_failed else thin for task in row.tasks],
         )
-        starts = np.array([place(task.started) for task in row.tasks])
+        starts = np.array([position(task.started) for task in row.tasks])
         halves = np.array([task.seconds / second / 2 for task in row.tasks])
         texts = [
             f"{task.name}: {duration(task.seconds)} on {worker_name(row.worker)}"
             for task in row.tasks
         ]
         add_values(axes, starts + halves, np.full(len(texts), number), texts, (halves, 0.4))
-        share = "" if row.busy_share is None else f"{100 * row.busy_share:.0f} %"
+        busy_text = "" if row.busy_fraction is None else f"{100 * row.busy_fraction:.0f} %"
         if len(rows) <= MOST_LABELS:
-            axes.text(end * 1.006, number, share, va="center", fontsize=9, color=INK)
+            axes.text(end * 1.006, number, busy_text, va="center", fontsize=9, color=INK)
     for start, stop in breaks:
-        x = place(stop) - seam / 2 / second
+        x = position(stop) - seam / 2 / second
         axes.axvline(x, color=INK, ls=(0, (3, 3)), lw=1, zorder=3)
-        what = "no worker" if is_within_session(tasks, start, stop) else "stopped"
-        stopped = f"{what} for {duration(stop - start)}"
-        axes.text(x, -0.55, stopped, ha="center", va="bottom", fontsize=8.5)
+        state = "no worker" if is_within_session(tasks, start, stop) else "stopped"
+        label = f"{state} for {duration(stop - start)}"
+        axes.text(x, -0.55, label, ha="center", va="bottom", fontsize=8.5)
     axes.xaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10]))
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
-    every = -(-len(rows) // MOST_LABELS)
-    named = [worker_name(row.worker) for row in rows[::every]]
-    axes.set_yticks(range(0, len(rows), every), named, fontsize=9)
+    label_step = -(-len(rows) // MOST_LABELS)
+    lane_names = [worker_name(row.worker) for row in rows[::label_step]]
+    axes.set_yticks(range(0, len(rows), label_step), lane_names, fontsize=9)
     axes.tick_params(axis="y", length=0)
     axes.spines[["left"]].set_visible(False)
     if any(task.n_failed for task in tasks):

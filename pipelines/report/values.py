@@ -30,7 +30,9 @@ class Values(Artist):
     ) -> None:
         super().__init__()
         self.centres = np.stack([np.asarray(x, float), np.asarray(y, float)], axis=1)
-        self.half = np.stack([np.broadcast_to(one, len(texts)) for one in half], axis=1)
+        self.half = np.stack(
+            [np.broadcast_to(half_extent, len(texts)) for half_extent in half], axis=1
+        )
         self.texts = texts
         self.set_in_layout(False)
 
@@ -52,7 +54,7 @@ def is_crowded(figure: Figure) -> bool:
     return sum(len(artist.texts) for artist in artists) > MOST_VALUES
 
 
-def values_of(figure: Figure) -> list[str]:
+def figure_values(figure: Figure) -> list[str]:
     """What a figure tells, a line for each place: ``x y w h text``.
 
     The numbers are thousandths of the figure's width and height: the centre from the left and
@@ -66,13 +68,13 @@ def values_of(figure: Figure) -> list[str]:
     size = np.array([figure.bbox.width, figure.bbox.height])
     for artist in artists:
         assert artist.axes is not None
-        place = artist.axes.transData.transform
-        low, high = (place(artist.centres + sign * artist.half) for sign in (-1, 1))
+        to_pixels = artist.axes.transData.transform
+        low, high = (to_pixels(artist.centres + sign * artist.half) for sign in (-1, 1))
         middle, half = (low + high) / 2 / size, abs(high - low) / 2 / size
         middle[:, 1] = 1 - middle[:, 1]
         numbers = np.hstack([middle, half])
-        for of_place, text in zip(1000 * numbers, artist.texts, strict=True):
-            if np.isfinite(of_place).all():
-                shown = " ".join(f"{number:.4g}" for number in of_place)
-                lines.append(f"{shown} {' '.join(text.split())}")
+        for position, text in zip(1000 * numbers, artist.texts, strict=True):
+            if np.isfinite(position).all():
+                coordinates = " ".join(f"{number:.4g}" for number in position)
+                lines.append(f"{coordinates} {' '.join(text.split())}")
     return lines

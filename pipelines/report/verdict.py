@@ -49,30 +49,36 @@ class Finding:
 
     def sentence(self) -> str:
         """Say it in one sentence."""
-        best, *others = self.values
-        value, *rest = self.values.values()
-        certain = [n for n, p in zip(others, self.p_values, strict=True) if p < SIGNIFICANT]
-        uncertain = [name for name in others if name not in certain]
-        if {value} == {*rest} and not certain:
-            names = listed(list(self.values))
+        best, *other_names = self.values
+        value, *other_values = self.values.values()
+        worse_runs = [n for n, p in zip(other_names, self.p_values, strict=True) if p < SIGNIFICANT]
+        rivals = [name for name in other_names if name not in worse_runs]
+        if {value} == {*other_values} and not worse_runs:
+            names = list_in_sentence(list(self.values))
             return f"{names} are equally good: their {self.what} is {value} {self.where}."
-        if not certain:
-            text = f"It is not certain that {best} is better than {listed(uncertain)}"
+        if not worse_runs:
+            text = f"It is not certain that {best} is better than {list_in_sentence(rivals)}"
         else:
-            text = f"{best} is significantly better than {listed(certain)}"
-            if uncertain:
-                text += f", but it is not certain that it is better than {listed(uncertain)}"
+            text = f"{best} is significantly better than {list_in_sentence(worse_runs)}"
+            if rivals:
+                text += f", but it is not certain that it is better than {list_in_sentence(rivals)}"
         text += f": its {self.what} is {value}, against "
-        text += listed(rest) if len(rest) <= MOST_NAMED else f"{rest[0]} of {others[0]}, the next"
-        text += f", {self.where}{'' if certain else ', and differences this small may be chance'}"
-        shown = [f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in self.p_values]
+        text += (
+            list_in_sentence(other_values)
+            if len(other_values) <= MOST_NAMED
+            else f"{other_values[0]} of {other_names[0]}, the next"
+        )
+        text += (
+            f", {self.where}{'' if worse_runs else ', and differences this small may be chance'}"
+        )
+        p_texts = [f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in self.p_values]
         if not np.isfinite(self.p_values).all():
             words = ""
-        elif len(others) == 1:
-            words = f", p {shown[0]}" if "<" in shown[0] else f", p = {shown[0]}"
+        elif len(other_names) == 1:
+            words = f", p {p_texts[0]}" if "<" in p_texts[0] else f", p = {p_texts[0]}"
         else:
-            of_runs = [f"{p} for {name}" for name, p in zip(others, shown, strict=True)]
-            words = f"; p after Holm is {listed(of_runs)}"
+            p_of_runs = [f"{p} for {name}" for name, p in zip(other_names, p_texts, strict=True)]
+            words = f"; p after Holm is {list_in_sentence(p_of_runs)}"
         return f"{text} ({self.test}{words})."
 
 
@@ -84,19 +90,19 @@ def verdict(runs: Runs) -> str:
     of absolute errors; else the intervals of test errors. With more than two runs the best is
     held against each other one, with p after Holm.
     """
-    scored = {name: run for name, run in runs.items() if has_score(run)}
-    unscored = [name for name in runs if name not in scored]
-    more = ""
-    if unscored:
-        more = f" {listed(unscored)} {'has' if len(unscored) == 1 else 'have'} no score."
-    if len(scored) < 2:
-        return f"There are no two runs with a score to compare.{more}"
-    if have_different_data(scored):
-        return DIFFERENT_DATA + more
+    scored_runs = {name: run for name, run in runs.items() if has_score(run)}
+    names = [name for name in runs if name not in scored_runs]
+    suffix = ""
+    if names:
+        suffix = f" {list_in_sentence(names)} {'has' if len(names) == 1 else 'have'} no score."
+    if len(scored_runs) < 2:
+        return f"There are no two runs with a score to compare.{suffix}"
+    if have_different_data(scored_runs):
+        return DIFFERENT_DATA + suffix
     for method in (by_folds, by_test_samples, by_intervals):
-        if (finding := method(scored)) is not None:
-            return finding.sentence() + more
-    return NOTHING_IN_COMMON + more
+        if (finding := method(scored_runs)) is not None:
+            return finding.sentence() + suffix
+    return NOTHING_IN_COMMON + suffix
 
 
 def has_score(run: Report) -> bool:
@@ -110,10 +116,10 @@ def has_score(run: Report) -> bool:
 def have_different_data(runs: Runs) -> bool:
     """Whether some runs are known to have other data, or other rows of them."""
     # Commands prepare the same data in ways of their own: no print is that of another command.
-    about = [(run.record.command, run.record.dataset) for run in runs.values()]
-    return len({(data.name, data.n_train, data.n_test) for _, data in about}) > 1 or len(
-        {(command, data.fingerprint) for command, data in about}
-    ) > len({command for command, _ in about})
+    data_of_runs = [(run.record.command, run.record.dataset) for run in runs.values()]
+    return len({(data.name, data.n_train, data.n_test) for _, data in data_of_runs}) > 1 or len(
+        {(command, data.fingerprint) for command, data in data_of_runs}
+    ) > len({command for command, _ in data_of_runs})
 
 
 def by_folds(runs: Runs) -> Finding | None:
@@ -123,10 +129,11 @@ def by_folds(runs: Runs) -> Finding | None:
         return None
     measure, n_folds = measure_of_best(next(iter(runs.values()))), len(scores)
     means = scores.mean().sort_values(ascending=measure.is_loss, kind="stable")
-    best, *others = means.index
+    best, *other_names = means.index
     ratio = ratio_of(runs[best])
     p_values = [
-        corrected_t((scores[best] - scores[other]).to_numpy(float), ratio)[-1] for other in others
+        corrected_t((scores[best] - scores[other]).to_numpy(float), ratio)[-1]
+        for other in other_names
     ]
     return Finding(
         f"cross-validated {measure.name}",
@@ -139,33 +146,33 @@ def by_folds(runs: Runs) -> Finding | None:
 
 def by_test_samples(runs: Runs) -> Finding | None:
     """Compare predictions of the same test samples; None where some run has no such."""
-    for read, measure, test in (
+    for attribute, measure, test in (
         ("predictions", measure_of(None), "McNemar's exact test"),
         ("residuals", Measure("mean absolute error", False, True), "paired t-test"),
     ):
-        tables = {name: getattr(run, read) for name, run in runs.items()}
+        tables = {name: getattr(run, attribute) for name, run in runs.items()}
         if not all(table is not None and len(table) for table in tables.values()):
             continue
-        first, *rest = (table[["row", "true"]].to_numpy() for table in tables.values())
+        first, *other_tables = (table[["row", "true"]].to_numpy() for table in tables.values())
         if len({tuple(run.classes) for run in runs.values()}) > 1 or not all(
-            np.array_equal(first, other) for other in rest
+            np.array_equal(first, other) for other in other_tables
         ):
             continue
         if measure.is_error:
-            wrong = {n: (t["true"] != t["predicted"]).to_numpy() for n, t in tables.items()}
+            errors = {n: (t["true"] != t["predicted"]).to_numpy() for n, t in tables.items()}
         else:
-            wrong = {n: (t["true"] - t["predicted"]).abs().to_numpy() for n, t in tables.items()}
-        means = {name: float(each.mean()) for name, each in wrong.items()}
-        best, *others = sorted(means, key=means.__getitem__)
+            errors = {n: (t["true"] - t["predicted"]).abs().to_numpy() for n, t in tables.items()}
+        means = {name: float(run_errors.mean()) for name, run_errors in errors.items()}
+        best, *other_names = sorted(means, key=means.__getitem__)
         p_values = [
-            mcnemar(wrong[best], wrong[other])
+            mcnemar(errors[best], errors[other])
             if measure.is_error
-            else corrected_t(wrong[best] - wrong[other], 0.0)[-1]  # samples do not overlap
-            for other in others
+            else corrected_t(errors[best] - errors[other], 0.0)[-1]  # samples do not overlap
+            for other in other_names
         ]
         return Finding(
             f"test {measure.name}",
-            {name: measure.text(means[name]) for name in (best, *others)},
+            {name: measure.text(means[name]) for name in (best, *other_names)},
             f"on the same {count(len(first), 'test sample')}",
             test,
             holm(p_values),
@@ -175,24 +182,24 @@ def by_test_samples(runs: Runs) -> Finding | None:
 
 def by_intervals(runs: Runs) -> Finding | None:
     """Compare test errors by their 95 % intervals; None where some run has no such error."""
-    about = {
+    error_counts = {
         name: (record.n_test_errors, record.dataset.n_test)
         for name, record in ((name, run.record) for name, run in runs.items())
         if record.n_test_errors is not None and record.dataset.n_test
     }
-    if len(about) < len(runs):
+    if len(error_counts) < len(runs):
         return None
-    shares = {name: n_wrong / n_test for name, (n_wrong, n_test) in about.items()}
-    best, *others = sorted(shares, key=shares.__getitem__)
-    high = wilson(*about[best])[1]
-    apart = [wilson(*about[other])[0] > high for other in others]
+    error_rates = {name: n_wrong / n_test for name, (n_wrong, n_test) in error_counts.items()}
+    best, *other_names = sorted(error_rates, key=error_rates.__getitem__)
+    high = wilson(*error_counts[best])[1]
+    are_apart = [wilson(*error_counts[other])[0] > high for other in other_names]
     measure = measure_of(None)
     return Finding(
         "test error",
-        {name: measure.text(shares[name]) for name in (best, *others)},
-        f"on {count(about[best][1], 'test sample')}",
+        {name: measure.text(error_rates[name]) for name in (best, *other_names)},
+        f"on {count(error_counts[best][1], 'test sample')}",
         "by whether 95 % intervals overlap",
-        [-math.inf if is_apart else math.inf for is_apart in apart],  # there is no p
+        [-math.inf if is_apart else math.inf for is_apart in are_apart],  # there is no p
     )
 
 
@@ -205,10 +212,12 @@ def scores_of_best(run: Report) -> pd.Series:
     """Give the scores of the best candidate on each fold, as they are shown."""
     cells, best = run.cells, run.record.best
     values: dict[str, Any] = {} if best is None else best.model_dump()
-    places = [name for name in run.place if values.get(name) is not None]
-    if cells.empty or not places or not {"fold", "score", *places} <= set(cells):
+    key_columns = [name for name in run.key_columns if values.get(name) is not None]
+    if cells.empty or not key_columns or not {"fold", "score", *key_columns} <= set(cells):
         return pd.Series(dtype=float)
-    cells = cells.merge(pd.DataFrame([{name: values[name] for name in places}]), on=places)
+    cells = cells.merge(
+        pd.DataFrame([{name: values[name] for name in key_columns}]), on=key_columns
+    )
     return measure_of_best(run).of(cells.set_index("fold")["score"])
 
 
@@ -224,7 +233,7 @@ def scores_on_same_folds(runs: Runs) -> pd.DataFrame | None:
         return None
     scores = {name: scores_of_best(run) for name, run in runs.items()}
     sizes = [run.cells.groupby("fold")["n_validation"].first() for run in runs.values()]
-    if not all(each.index.is_unique for each in scores.values()) or not all(
+    if not all(fold_scores.index.is_unique for fold_scores in scores.values()) or not all(
         size.equals(sizes[0]) for size in sizes
     ):
         return None
@@ -267,9 +276,11 @@ def paired_table(runs: Runs) -> pd.DataFrame:
     return table.assign(**{"p, Holm": holm(table["p"].tolist())})
 
 
-def listed(words: Sequence[str]) -> str:
+def list_in_sentence(words: Sequence[str]) -> str:
     """Give some words as a list in a sentence; of many the first, and how many more there are."""
-    shown = list(words)
-    if len(shown) > MOST_NAMED + 1:
-        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} others"]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    shown_words = list(words)
+    if len(shown_words) > MOST_NAMED + 1:
+        shown_words = [*shown_words[:MOST_NAMED], f"{len(shown_words) - MOST_NAMED} others"]
+    return " and ".join(
+        [", ".join(shown_words[:-1]), shown_words[-1]] if len(shown_words) > 1 else shown_words
+    )

@@ -35,16 +35,16 @@ def duration(seconds: float | None) -> str:
         return "–"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_seconds = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {remaining_seconds:02d} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes:02d} min"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def count(number: int, singular: str, plural: str | None = None) -> str:
     """Return a number and its noun: ``1 worker``, ``1,437 rows``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
@@ -59,17 +59,17 @@ def timestamp(text: str) -> str:
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
-def shortened(name: str, length: int) -> str:
+def shorten(name: str, length: int) -> str:
     """Return the name, cut with an ellipsis where it is longer than ``length``."""
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-def plain(value: object) -> str:
+def typed_value(value: object) -> str:
     """Return an option's value as it is typed."""
     if isinstance(value, list | tuple):
-        return " ".join(map(plain, value))
+        return " ".join(map(typed_value, value))
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={plain(part)}" for name, part in value.items())
+        return " ".join(f"{name}={typed_value(part)}" for name, part in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "–" if value is None else str(value)

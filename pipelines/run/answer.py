@@ -17,14 +17,14 @@ _NO_ANSWER = frozenset(
 def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of an answer by name; see ``Run.metrics``."""
     best, baseline = metadata.get("best") or {}, metadata.get("baseline") or {}
-    chosen = measure_of(scoring_of(metadata))
+    measure = measure_of(scoring_of(metadata))
     metrics = dict[str, Any]()
     if "score_mean" in best:
-        metrics |= _mean_and_spread("cv", chosen, best["score_mean"], best.get("score_std"))
+        metrics |= _mean_and_spread("cv", measure, best["score_mean"], best.get("score_std"))
     if "error_mean" in best:
         metrics |= {"cv_error": best["error_mean"], "cv_error_std": best.get("error_std")}
     if (nested := metadata.get("nested")) is not None:
-        metrics |= _mean_and_spread("nested", chosen, nested["score_mean"], nested["score_std"])
+        metrics |= _mean_and_spread("nested", measure, nested["score_mean"], nested["score_std"])
     for scoring, score in (metadata.get("test_scores") or {}).items():
         if score is not None:
             metrics |= _mean_and_spread("test", measure_of(scoring), score, None)
@@ -49,8 +49,8 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What was run, on which data, and the answer, each with its label."""
     status, command = metadata.get("status") or "finished", str(metadata["command"])
     seconds = metadata.get("wall_seconds")
-    took = f" in {seconds:,.1f} s" if _is_number(seconds) else ""
-    yield "command", f"{command.replace('_', '-')}, {status}{took}"
+    duration = f" in {seconds:,.1f} s" if _is_number(seconds) else ""
+    yield "command", f"{command.replace('_', '-')}, {status}{duration}"
     data = metadata.get("dataset") or {}
     sizes = [
         f"{data[key]:,} {what}"
@@ -60,11 +60,11 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if name := data.get("name"):
         yield "data", ", ".join([str(name), *sizes])
     measure, best = measure_of(scoring_of(metadata)), metadata.get("best") or {}
-    beside = ("algorithm", "candidate", "parameters", "n_splits", "share")
+    no_parameters = ("algorithm", "candidate", "parameters", "n_splits", "share")
     parameters = best.get("parameters") or {
         name: value
         for name, value in best.items()
-        if not name.startswith(("error_", "score_")) and name not in beside
+        if not name.startswith(("error_", "score_")) and name not in no_parameters
     }
     words = [f"{name}={_short(value)}" for name, value in parameters.items()]
     words = [str(best["algorithm"]), *words] if "algorithm" in best else words
@@ -76,14 +76,14 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif _is_number(best.get("error_mean")):
         errors = measure_of(None)
         yield "cv error", errors.mean_and_spread(1 - best["error_mean"], best.get("error_std"))
-    shown = {
+    test_numbers = {
         name.removeprefix("test_").replace("_", " "): value
         for name, value in metrics_of(metadata).items()
         if name.startswith("test_")
     }
     if (vote := metadata.get("vote_test_error")) is not None:
-        shown["error"] = vote
-    for name, value in shown.items():
+        test_numbers["error"] = vote
+    for name, value in test_numbers.items():
         is_error = name == "error"
         yield f"test {name}", f"{100 * value:.2f} %" if is_error else f"{value:.4g}"
     graph = {name: metadata.get(name) for name in ("n_nodes", "n_edges", "bound")}
@@ -96,9 +96,9 @@ def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mean_and_spread(
-    kind: str, measure: Measure, mean: float, std: float | None
+    prefix: str, measure: Measure, mean: float, std: float | None
 ) -> dict[str, float | None]:
-    name = f"{kind}_{measure.name.replace(' ', '_')}"
+    name = f"{prefix}_{measure.name.replace(' ', '_')}"
     return {name: measure.of(mean)} | ({} if std is None else {f"{name}_std": std})
 
 

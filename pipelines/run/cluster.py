@@ -79,8 +79,8 @@ class Workers:
         if self.kind == "threads" or self.n == 1:
             n = self.n * self.threads
             return f"{n} thread" + "s" * (n != 1)
-        each = f" of {self.threads} threads" if self.threads > 1 else ""
-        return f"{self.n:,} workers{each}"
+        of_threads = f" of {self.threads} threads" if self.threads > 1 else ""
+        return f"{self.n:,} workers{of_threads}"
 
 
 @dataclass(frozen=True)
@@ -134,20 +134,24 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
         There is no such kind, or the program was not started as it needs.
     """
     names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both
-    same = {name: getattr(options, name) for name in names}
-    asked = ClusterOptions(options.cluster, tls=not options.no_tls, echo=echo, **same)
-    render(asked)  # whatever is wrong with the options is said before data are read
+    shared_options = {name: getattr(options, name) for name in names}
+    cluster_options = ClusterOptions(
+        options.cluster, tls=not options.no_tls, echo=echo, **shared_options
+    )
+    render(cluster_options)  # whatever is wrong with the options is said before data are read
     if not options.dry_run:
-        join(asked)
-    return replace(asked, kind=resolve_kind(asked.kind, asked.profile))
+        join(cluster_options)
+    return replace(
+        cluster_options, kind=resolve_kind(cluster_options.kind, cluster_options.profile)
+    )
 
 
-def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool]) -> str:
+def planned_kind(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool]) -> str:
     """Return the kind of cluster once the run is planned: what is over soon waits for no processes.
 
     ``auto`` then takes threads of this one, unless more is asked of the cluster than to compute.
     """
-    left_to_us = (
+    is_free_choice = (
         options.cluster == "auto"
         and kind == "local"
         and options.workers is None
@@ -155,7 +159,7 @@ def where(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool])
         and not options.performance_report
         and not isinstance(getattr(options, "tasks_per_worker", None), int)
     )
-    return "threads" if left_to_us and runs_in_process() else kind
+    return "threads" if is_free_choice and runs_in_process() else kind
 
 
 def refuse_unshared(client: Client, folder: Path, name: str) -> None:
@@ -166,19 +170,19 @@ def refuse_unshared(client: Client, folder: Path, name: str) -> None:
     name : what it is, as the first words of the error
     """
     with NamedTemporaryFile(prefix=".seen-by-all-", dir=folder.resolve()) as probe:
-        found = client.run(os.path.isfile, probe.name)
-    blind = [address for address, seen in found.items() if not seen]
+        views = client.run(os.path.isfile, probe.name)
+    blind = [address for address, is_visible in views.items() if not is_visible]
     if blind:
         raise InputError(
             f"{name} must be a folder that all workers reach, got {folder.resolve()}, which "
-            f"{len(blind)} of {len(found)} do not see ({blind[0]}); name one on a shared file "
+            f"{len(blind)} of {len(views)} do not see ({blind[0]}); name one on a shared file "
             "system"
         )
 
 
 @contextmanager
 def opened(
-    asked: ClusterOptions,
+    options: ClusterOptions,
     folder: Path,
     performance_report: bool,
     tasks_per_worker: int | str = "never",
@@ -198,10 +202,12 @@ def opened(
     RunStopped
         Its scheduler ended.
     """
-    with open_cluster(asked) as client, slot_left(client):
+    with open_cluster(options) as client, slot_left(client):
         address = client.scheduler.address
         try:
-            with described(client, asked, folder, performance_report, tasks_per_worker) as cluster:
+            with describe_cluster(
+                client, options, folder, performance_report, tasks_per_worker
+            ) as cluster:
                 yield cluster
         except InputError:
             raise
@@ -211,9 +217,9 @@ def opened(
 
 
 @contextmanager
-def described(
+def describe_cluster(
     client: Client,
-    asked: ClusterOptions,
+    options: ClusterOptions,
     folder: Path,
     performance_report: bool,
     tasks_per_worker: int | str,
@@ -228,26 +234,28 @@ def described(
             page.enter_context(distributed.performance_report(path, mode="inline"))
         workers = describe_workers(client)
         have_gpus = all(worker["gpu"] for worker in workers)
-        if asked.device == "gpu" and not have_gpus:
+        if options.device == "gpu" and not have_gpus:
             raise InputError(
                 f"{opt('device', 'gpu')} needs workers with a GPU, and at least one has none; use "
                 f"{opt('device', 'cpu')}, or {opt('cluster', 'cuda')} on a machine with a GPU"
             )
-        device = asked.device if asked.device != "auto" else "gpu" if have_gpus else "cpu"
-        lacks = client.run(cuda_lack) if device == "gpu" else {}
-        for at, lack in sorted((at, lack) for at, lack in lacks.items() if lack):
+        device = options.device if options.device != "auto" else "gpu" if have_gpus else "cpu"
+        lack_of_workers = client.run(cuda_lack) if device == "gpu" else {}
+        for address, lack in sorted(
+            (address, lack) for address, lack in lack_of_workers.items() if lack
+        ):
             raise InputError(
-                f"{opt('device', 'gpu')} cannot use the workers' GPUs: {lack.why}, at {at}; "
+                f"{opt('device', 'gpu')} cannot use the workers' GPUs: {lack.why}, at {address}; "
                 + lack.or_else(f"use {opt('device', 'cpu')}")
             )
-        recycling = recycling_of(tasks_per_worker, client, asked, workers, device)
-        yield Cluster(asked.kind, client, workers, device, recycling)
+        recycling = recycling_of(tasks_per_worker, client, options, workers, device)
+        yield Cluster(options.kind, client, workers, device, recycling)
 
 
 def recycling_of(
     tasks_per_worker: int | str,
     client: Client,
-    asked: ClusterOptions,
+    config: ClusterOptions,
     workers: Sequence[Mapping[str, Any]],
     device: str,
 ) -> Recycling:
@@ -261,14 +269,17 @@ def recycling_of(
     is_counted = isinstance(tasks_per_worker, int)
     if not is_counted and (tasks_per_worker == "never" or device == "cpu"):
         return NEVER
-    if not all(one["nanny"] for one in client.scheduler_info(n_workers=-1)["workers"].values()):
+    if not all(
+        worker_info["nanny"]
+        for worker_info in client.scheduler_info(n_workers=-1)["workers"].values()
+    ):
         if is_counted:
             raise InputError(
                 f"{opt('tasks_per_worker')} needs workers with a nanny, which starts another "
-                f"process in the place of one, got {tasks_per_worker} and workers of {asked.kind} "
+                f"process in the place of one, got {tasks_per_worker} and workers of {config.kind} "
                 "without; start them without --no-nanny, or leave it out"
             )
-        asked.echo("recycling  off, whatever memory workers keep: they have no nanny")
+        config.echo("recycling  off, whatever memory workers keep: they have no nanny")
         return NEVER
     if is_counted:
         return Recycling(n_tasks=int(tasks_per_worker))

@@ -10,7 +10,7 @@ from typing import ClassVar
 from pipelines.data.user_code import named_code
 from pipelines.run.options import at_least, option
 
-how = partial(option, changes_results=False)  # where and how a run is carried out
+session_option = partial(option, changes_results=False)  # where and how a run is carried out
 
 
 def _commands_of(profile: str | None) -> list[str]:
@@ -25,14 +25,14 @@ class PlaceOptions:
 
     group: ClassVar[str] = "cluster"
 
-    cluster: str = how(
+    cluster: str = session_option(
         "auto",
         "auto, threads (of this process), local, cuda, slurm, pbs, sge, mpi, or the "
         "address of a running scheduler: tls://host:port",
         metavar="KIND",
         code=named_code,
     )
-    workers: int | None = how(
+    workers: int | None = session_option(
         None,
         "number of worker processes (default: one for each GPU, else for each core, or for each 8 "
         "cores if a solver uses them with threads: of two cores 1 worker, 2 threads)",
@@ -40,38 +40,38 @@ class PlaceOptions:
         rule=at_least(1, 100_000),
         metavar="N",
     )
-    adaptive: tuple[int, int] | None = how(
+    adaptive: tuple[int, int] | None = session_option(
         None,
         "instead of --workers: minimum and maximum number of queued jobs",
         parse=int,
         nargs=2,
         metavar=("MIN", "MAX"),
     )
-    profile: str | None = how(
+    profile: str | None = session_option(
         None,
         "settings of your site's queue: a name such as generic-slurm, or a YAML file",
         metavar="NAME|FILE",
         code=_commands_of,
     )
-    rmm_pool: str | None = how(
+    rmm_pool: str | None = session_option(
         None,
         "one RMM memory pool per GPU for cupy, torch and RAPIDS: its size, such as 8GB, or a "
         "fraction of the GPU's memory, such as 0.8 (default: each has its own)",
         metavar="SIZE",
     )
-    no_tls: bool = how(
+    no_tls: bool = session_option(
         False, "switch off encryption: anyone who reaches the ports can run code as you"
     )
-    device: str = how(
+    device: str = session_option(
         "auto",
         "where a worker computes: auto takes the GPU if the workers have one",
         choices=("auto", "cpu", "gpu"),
     )
-    dashboard: str | None = how(
+    dashboard: str | None = session_option(
         None,
         "address of Dask's dashboard: a port of this host, host:port, or off",
         metavar="PORT|off",
     )
-    performance_report: bool = how(
+    performance_report: bool = session_option(
         False, "keep Dask's performance report in the run's folder, as performance.html"
     )

@@ -9,17 +9,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipelines.data.user_code import is_known
-from pipelines.data.user_files import read_yaml
+from pipelines.data.user_code import is_known_class
+from pipelines.data.user_files import read_user_yaml
 from pipelines.errors import InputError, flag_of, nearest, opt
-from pipelines.run.options import make_parser, shown
+from pipelines.run.options import as_text, make_parser
 from pipelines.run_folder.names import RECORD
 
 # What a recorded run says of its own folder, or of an earlier one, and of no other run.
 OF_ONE_RUN = ("results", "resume", "accept_changed", "dry_run", "pilot", "quiet", "extend")
 
 
-def with_config(kind: type[Any], command: str, argv: Sequence[str]) -> list[str]:
+def with_config(options_class: type[Any], command: str, argv: Sequence[str]) -> list[str]:
     """Put the options of the file that ``--config`` names in its place, as they would be typed.
 
     What stands on the command line wins. So ``run.json`` records the options themselves, and a
@@ -38,15 +38,19 @@ def with_config(kind: type[Any], command: str, argv: Sequence[str]) -> list[str]
     """
     if not any(word == "--config" or word.startswith("--config=") for word in argv):
         return list(argv)
-    typed = vars(make_parser(kind, command, "", ()).parse_known_intermixed_args(argv)[0])
-    path = Path(typed["config"]).expanduser()
+    typed_options = vars(
+        make_parser(options_class, command, "", ()).parse_known_intermixed_args(argv)[0]
+    )
+    path = Path(typed_options["config"]).expanduser()
     path = path / RECORD if path.is_dir() else path
-    options = _options_of(path, kind, command, typed)
-    words = [word for name, value in options.items() for word in _words(kind, name, value, path)]
-    parser = make_parser(kind, command, "", ())
+    options = _options_of(path, options_class, command, typed_options)
+    words = [
+        word for name, value in options.items() for word in _words(options_class, name, value, path)
+    ]
+    parser = make_parser(options_class, command, "", ())
     for name, value in options.items():
         try:
-            parser.parse_intermixed_args(_words(kind, name, value, path))
+            parser.parse_intermixed_args(_words(options_class, name, value, path))
         except InputError as error:
             raise InputError(f"{error.flagged()} (in {path})") from None
     return [*words, *_without_config(argv)]
@@ -62,25 +66,25 @@ def _without_config(argv: Sequence[str]) -> list[str]:
 
 
 def _options_of(
-    path: Path, kind: type[Any], command: str, typed: Mapping[str, Any]
+    path: Path, options_class: type[Any], command: str, typed_options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The options of a file by name, those that are not typed."""
-    content, fields_of_kind = _read(path), dataclasses.fields(kind)
+    content, class_fields = _read(path), dataclasses.fields(options_class)
     is_record = isinstance(content.get("options"), dict) and "command" in content
-    named = str(content.get("command", command)).replace("-", "_")
-    if named != command:
+    file_command = str(content.get("command", command)).replace("-", "_")
+    if file_command != command:
         raise InputError(
             f"{opt('config')} must be of {command.replace('_', '-')}, got {path}, which is of "
-            f"{named.replace('_', '-')}; call that command, or name another file"
+            f"{file_command.replace('_', '-')}; call that command, or name another file"
         )
     if is_record:
-        of_the_command_line = {f.name for f in fields_of_kind if not f.metadata["python"]}
+        command_line_only = {f.name for f in class_fields if not f.metadata["python"]}
         content = {
             name: value
             for name, value in content["options"].items()
-            if name not in of_the_command_line.union(OF_ONE_RUN)
+            if name not in command_line_only.union(OF_ONE_RUN)
         }
-    fields = {f.name: f for f in fields_of_kind if f.metadata["python"]}
+    fields = {f.name: f for f in class_fields if f.metadata["python"]}
     options = dict[str, Any]()
     for key, value in content.items():
         name = str(key).replace("-", "_")
@@ -97,8 +101,8 @@ def _options_of(
                 f"{opt('config')} must have an option once, got {key} twice in {path}; drop one"
             )
         options[name] = value
-    left_out = {*typed} | ({"results"} if "resume" in typed else set())
-    options = {name: value for name, value in options.items() if name not in left_out}
+    ignored_names = {*typed_options} | ({"results"} if "resume" in typed_options else set())
+    options = {name: value for name, value in options.items() if name not in ignored_names}
     if is_record:
         _refuse_code(options, fields, path)
     return options
@@ -115,10 +119,12 @@ def _read(path: Path) -> dict[str, Any]:
                 f"{must_be} a file that can be read, got {path} ({why}); check it"
             ) from None
     else:
-        content = read_yaml(path, must_be)
+        content = read_user_yaml(path, must_be)
     if not isinstance(content, dict):
-        kind = "nothing" if content is None else f"a {type(content).__name__}"
-        raise InputError(f"{must_be} a file of option: value, got {path}, which holds {kind}")
+        content_type = "nothing" if content is None else f"a {type(content).__name__}"
+        raise InputError(
+            f"{must_be} a file of option: value, got {path}, which holds {content_type}"
+        )
     return content
 
 
@@ -127,16 +133,16 @@ def _refuse_code(options: Mapping[str, Any], fields: Mapping[str, Any], path: Pa
     for name, value in options.items():
         names = fields[name].metadata["code"]
         value = tuple(value) if isinstance(value, list) else value
-        if names is not None and value is not None and not all(map(is_known, names(value))):
+        if names is not None and value is not None and not all(map(is_known_class, names(value))):
             raise InputError(
                 f"{flag_of(name)} of {path} names code, which runs only if you name it, too: look "
-                f"at it, then add {flag_of(name)} {shown(value)}"
+                f"at it, then add {flag_of(name)} {as_text(value)}"
             )
 
 
-def _words(kind: type[Any], name: str, value: Any, path: Path) -> list[str]:
+def _words(options_class: type[Any], name: str, value: Any, path: Path) -> list[str]:
     """Return an option as it is typed; none where it is null, or a flag that is false."""
-    field = kind.__dataclass_fields__[name]
+    field = options_class.__dataclass_fields__[name]
     flag, nargs = flag_of(name), field.metadata["nargs"]
 
     def refuse(rule: str) -> InputError:
@@ -149,11 +155,11 @@ def _words(kind: type[Any], name: str, value: Any, path: Path) -> list[str]:
             raise refuse("true or false")
         return [flag] if value else []
     values = value if isinstance(value, list) else [value]
-    plain = "text or a number" if nargs is None else "text, a number, or a list of them"
+    allowed_types = "text or a number" if nargs is None else "text, a number, or a list of them"
     if any(
         isinstance(part, bool) or not isinstance(part, str | int | float | date) for part in values
     ):
-        raise refuse(plain)
+        raise refuse(allowed_types)
     if isinstance(nargs, int) and len(values) != nargs:
         raise refuse(f"a list of {nargs}")
     if not values:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.data.contact_sheet import MOST_CLASSES, contact_sheet
-from pipelines.data.dataset import Dataset, rows_of
+from pipelines.data.dataset import Dataset, take_rows
 from pipelines.errors import InputError, opt
 from pipelines.run.chunking import makespan
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.names import replacing
 from pipelines.run_folder.rows import Row
@@ -21,11 +21,11 @@ from pipelines.run_folder.rows import Row
 if TYPE_CHECKING:
     from pipelines.run.groups import RunOptions
     from pipelines.run.lifecycle import Data, Session
-    from pipelines.run.outcomes import Task
+    from pipelines.run.outcomes import TaskDescription
 
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
 BUSY = 0.9  # the share of their time that workers worth asking for are at work
-WAYS_TRIED = 100  # numbers of workers
+WORKER_COUNTS_TRIED = 100  # numbers of workers
 # What a job's walltime has beyond the plan: a slower node, its start, compilation.
 MARGIN, MINUTES = 1.5, 5
 
@@ -36,18 +36,22 @@ def first_rows(dataset: Data) -> Iterator[str]:
         return
     import pandas as pd
 
-    some = rows_of(dataset.X_train, slice(ROWS_SHOWN))
-    matrix = dataset.scaling.fit(dataset.X_train).transform(some)
+    rows = take_rows(dataset.X_train, slice(ROWS_SHOWN))
+    matrix = dataset.scaling.fit(dataset.X_train).transform(rows)
     names = getattr(dataset.scaling, "layout", None) or dataset.feature_names
-    shown = pd.DataFrame(matrix[:, :COLUMNS_SHOWN], columns=list(names)[:COLUMNS_SHOWN])
+    table = pd.DataFrame(matrix[:, :COLUMNS_SHOWN], columns=list(names)[:COLUMNS_SHOWN])
     targets, name = dataset.y_train[:ROWS_SHOWN], "target"
     if len(dataset.classes):
         targets, name = dataset.classes[targets], "class"
-    shown.insert(0, name, targets, allow_duplicates=True)
-    left = matrix.shape[1] - COLUMNS_SHOWN
-    more = f" (and {left} more column{'s' * (left != 1)})" if left > 0 else ""
-    yield f"rows       the first ones, as the solver will see them{more}"
-    for line in shown.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines():
+    table.insert(0, name, targets, allow_duplicates=True)
+    n_columns_left = matrix.shape[1] - COLUMNS_SHOWN
+    columns_note = (
+        f" (and {n_columns_left} more column{'s' * (n_columns_left != 1)})"
+        if n_columns_left > 0
+        else ""
+    )
+    yield f"rows       the first ones, as the solver will see them{columns_note}"
+    for line in table.to_string(index=False, float_format="%.3g", max_colwidth=24).splitlines():
         yield f"           {line}"
 
 
@@ -62,19 +66,24 @@ def contact_lines(dataset: Data) -> Iterator[str]:
     except OSError as error:
         yield f"contact    not drawn: '{path}' cannot be written ({error.strerror or error})"
         return
-    few = f", of {MOST_CLASSES} of {n_classes:,} classes" if n_classes > MOST_CLASSES else ""
-    yield f"contact    {path}: some images of each class, as the model will see them{few}"
+    classes_note = (
+        f", of {MOST_CLASSES} of {n_classes:,} classes" if n_classes > MOST_CLASSES else ""
+    )
+    yield f"contact    {path}: some images of each class, as the model will see them{classes_note}"
 
 
 def plan_workers(
-    command: str, row: type[Row], options: RunOptions, tasks_for: Callable[[int], Sequence[Task]]
+    command: str,
+    row: type[Row],
+    options: RunOptions,
+    tasks_for: Callable[[int], Sequence[TaskDescription]],
 ) -> Iterator[str]:
     """Yield how many workers are worth asking for, and their time, by a finished smaller run.
 
     ``tasks_for`` gives the tasks of the run as so many workers would get them.
     """
     # They read tables: --help does not wait for that.
-    from pipelines.run_folder.reading import tasks_of
+    from pipelines.run_folder.reading import recorded_tasks
     from pipelines.run_folder.work_time import shown_seconds
 
     n_tasks = len(tasks_for(1))
@@ -85,41 +94,43 @@ def plan_workers(
         )
     folder = RunFolder.open(Path(options.pilot or ""), command, "--pilot")
     with folder.journal(row, write=False) as journal:
-        done = tasks_of(journal.records)
-    measured = [task for task in done if task.cost and not task.n_failed]
-    if not measured:
+        tasks = recorded_tasks(journal.records)
+    measured_tasks = [task for task in tasks if task.cost and not task.n_failed]
+    if not measured_tasks:
         raise InputError(
             f"{opt('pilot')} needs a run with finished tasks and their costs, got {folder.path}; "
             "make a new small run"
         )
-    busy = sum(max(0.0, task.seconds - task.compile_seconds) for task in measured)
-    pace = busy / sum(task.cost or 0.0 for task in measured)  # seconds of a unit of cost
+    busy = sum(max(0.0, task.seconds - task.compile_seconds) for task in measured_tasks)
+    pace = busy / sum(task.cost or 0.0 for task in measured_tasks)  # seconds of a unit of cost
     limit, best = min(options.workers or n_tasks, n_tasks), ("", 0.0)
-    for n_workers in np.unique(np.geomspace(1, limit, WAYS_TRIED).round().astype(int)).tolist():
+    for n_workers in np.unique(
+        np.geomspace(1, limit, WORKER_COUNTS_TRIED).round().astype(int)
+    ).tolist():
         costs = [task.cost for task in tasks_for(n_workers)]
         seconds, work = pace * makespan(costs, n_workers), pace * sum(costs)
-        share = work / (n_workers * seconds) if seconds else 1.0
-        if share < BUSY / 2:
+        busy_fraction = work / (n_workers * seconds) if seconds else 1.0
+        if busy_fraction < BUSY / 2:
             break
-        if share >= BUSY:
-            many = "1 worker" if n_workers == 1 else f"{n_workers:,} workers"
+        if busy_fraction >= BUSY:
+            workers = "1 worker" if n_workers == 1 else f"{n_workers:,} workers"
             line = (
-                f"plan       {len(costs):,} tasks, {clock(work)} of work: {many} would be busy "
-                f"{share:.0%} of the time (target {BUSY:.0%})"
+                f"plan       {len(costs):,} tasks, {time_text(work)} of work: {workers} "
+                f"would be busy {busy_fraction:.0%} of the time (target {BUSY:.0%})"
             )
             best = line, seconds
     line, seconds = best
-    around = max(0.0, (folder.record.get("wall_seconds") or 0.0) - shown_seconds(done))
-    minutes = (MARGIN * seconds + around) / 60
+    overhead = max(0.0, (folder.record.get("wall_seconds") or 0.0) - shown_seconds(tasks))
+    minutes = (MARGIN * seconds + overhead) / 60
     hours, minutes = divmod(MINUTES * math.ceil(1 + minutes / MINUTES), 60)
     yield line
     yield (
-        f"           {clock(seconds + around)} in total; request a walltime of "
+        f"           {time_text(seconds + overhead)} in total; request a walltime of "
         f"{hours}:{minutes:02d}:00"
     )
 
 
-def what_is_left(
+def resume_line(
     session: Session,
     fits: tuple[int, int] | None,
     cost: float,
@@ -137,24 +148,26 @@ def what_is_left(
     """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
     if session.record.get("status") == "finished" and not ended_early:
-        return f"resume     {path} is finished; it took {clock(spent)}"
+        return f"resume     {path} is finished; it took {time_text(spent)}"
     if fits is None:
-        return f"resume     {path}: {len(tasks)} tasks done in {clock(spent)}"
-    done, total = fits
-    if not done:
-        return f"resume     {path}: no fit is finished yet, {total:,} to do"
-    left = f"{total - done:,} left"
+        return f"resume     {path}: {len(tasks)} tasks done in {time_text(spent)}"
+    n_done, n_total = fits
+    if not n_done:
+        return f"resume     {path}: no fit is finished yet, {n_total:,} to do"
+    remaining = f"{n_total - n_done:,} left"
     if at_most:
-        return f"resume     {path}: {done:,} fits done in {clock(spent)}, at most {left}"
-    if done < total:
+        return f"resume     {path}: {n_done:,} fits done in {time_text(spent)}, at most {remaining}"
+    if n_done < n_total:
         # What was under way when the run was stopped is in its wall time, but not in its journal.
-        busy = sum(task["seconds"] for task in tasks)
+        busy_seconds = sum(task["seconds"] for task in tasks)
         n_workers = session.record.get("cluster", {}).get("n_workers") or 1
         costs = [task.get("cost") for task in tasks]
-        done_cost = sum(one or 0.0 for one in costs)
+        cost_done = sum(task_cost or 0.0 for task_cost in costs)
         # Where nothing was predicted every fit is taken for as long as the others.
-        if None in costs or not 0 < done_cost < cost:
-            done_cost, cost = done, total
-        seconds = busy / n_workers * (cost - done_cost) / done_cost
-        left += f", about {clock(seconds)} with the same number of workers"
-    return f"resume     {path}: {done:,} of {total:,} fits done in {clock(spent)}, {left}"
+        if None in costs or not 0 < cost_done < cost:
+            cost_done, cost = n_done, n_total
+        seconds = busy_seconds / n_workers * (cost - cost_done) / cost_done
+        remaining += f", about {time_text(seconds)} with the same number of workers"
+    return (
+        f"resume     {path}: {n_done:,} of {n_total:,} fits done in {time_text(spent)}, {remaining}"
+    )

@@ -30,11 +30,11 @@ PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Return versions of Python and of the packages a result depends on, where installed."""
-    found = {"python": platform.python_version()}
+    package_versions = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            package_versions[package] = version(package)
+    return package_versions
 
 
 def commit() -> str | None:

@@ -84,37 +84,37 @@ class ProgressReporter:
     ) -> None:
         self._task, self._worker, self._send, self._memory = task, worker, send, memory
         self._guard = threading.Lock()
-        self._share = self._told = 0.0
+        self._fraction = self._sent_fraction = 0.0
         self._rows: list[Any] = []
-        self._last, self._rows_began = time.monotonic(), time.time()
-        self._compiled = -math.inf  # when it was told of
+        self._sent_at, self._rows_began = time.monotonic(), time.time()
+        self._compilation_sent_at = -math.inf  # when it was told of
         self._note = ""
 
-    def __call__(self, share: float, rows: Sequence[Any] = (), note: str = "") -> None:
+    def __call__(self, fraction: float, rows: Sequence[Any] = (), note: str = "") -> None:
         """Tell of the share that is done, of rows that are ready, and of a new note at once."""
         with self._guard:
-            self._share = max(self._share, share)
+            self._fraction = max(self._fraction, fraction)
             self._rows += rows
             now = time.monotonic()
             if note != self._note:
                 self._note = note
-                self._send({"task": self._task, "share": self._share, "note": note})
-            if now - self._last < SECONDS_BETWEEN:
+                self._send({"task": self._task, "share": self._fraction, "note": note})
+            if now - self._sent_at < SECONDS_BETWEEN:
                 return
-            if not self._rows and self._share - self._told < LEAST_STEP:
+            if not self._rows and self._fraction - self._sent_fraction < LEAST_STEP:
                 return
-            self._last, self._told = now, self._share
+            self._sent_at, self._sent_fraction = now, self._fraction
             self._send(self._message())
 
     def compiling(self, n: int) -> None:
         """Tell that so many functions are being compiled, of the first at once; 0 for none now."""
         with self._guard:
-            if not n or (now := time.monotonic()) - self._compiled >= SECONDS_BETWEEN:
-                self._compiled = now if n else -math.inf
-                self._send({"task": self._task, "share": self._share, "compiled": n})
+            if not n or (now := time.monotonic()) - self._compilation_sent_at >= SECONDS_BETWEEN:
+                self._compilation_sent_at = now if n else -math.inf
+                self._send({"task": self._task, "share": self._fraction, "compiled": n})
 
     def _message(self) -> Message:
-        message: Message = {"task": self._task, "share": self._share}
+        message: Message = {"task": self._task, "share": self._fraction}
         if self._rows:
             began, self._rows_began = self._rows_began, time.time()
             message |= {

@@ -13,15 +13,15 @@ from typing import Any, Literal, get_type_hints
 
 from cluster_setup.errors import ClusterError
 from pipelines.errors import InputError, flag_of, nearest
-from pipelines.run.options import of_python
+from pipelines.run.options import python_options
 from pipelines.run.result import Run
 
 WIDTH = 96
 
 
-def signature_of(kind: type[Any]) -> inspect.Signature:
+def signature_of(options_class: type[Any]) -> inspect.Signature:
     """Return the signature of a function whose keywords are options, with types and defaults."""
-    types = get_type_hints(kind)
+    types = get_type_hints(options_class)
     return inspect.Signature(
         [
             inspect.Parameter(
@@ -32,23 +32,23 @@ def signature_of(kind: type[Any]) -> inspect.Signature:
                 if field.metadata["choices"]
                 else types[field.name],
             )
-            for field in of_python(kind)
+            for field in python_options(options_class)
         ],
         return_annotation=Run,
     )
 
 
-def docstring_of(kind: type[Any], summary: str) -> str:
+def docstring_of(options_class: type[Any], summary: str) -> str:
     """Return a docstring with the meaning, the default and the range of every option."""
     lines = [summary, "", "Parameters", "----------"]
-    for field in of_python(kind):
-        about = field.metadata
-        meaning = with_keywords(about["help"], kind)
-        is_value = meaning.split()[0].strip(",") in (field.default, *(about["choices"] or ()))
+    for field in python_options(options_class):
+        metadata = field.metadata
+        meaning = with_keywords(metadata["help"], options_class)
+        is_value = meaning.split()[0].strip(",") in (field.default, *(metadata["choices"] or ()))
         text = meaning if is_value else f"{meaning[0].upper()}{meaning[1:]}"
-        if about["rule"] is not None:
-            text += f"; {about['rule'].text}"
-        choices, annotation = about["choices"], str(field.type).removesuffix(" | None")
+        if metadata["rule"] is not None:
+            text += f"; {metadata['rule'].text}"
+        choices, annotation = metadata["choices"], str(field.type).removesuffix(" | None")
         values = "{" + ", ".join(map(repr, choices)) + "}" if choices else annotation
         default = "optional" if field.default in (None, ()) else f"default {field.default!r}"
         lines.append(f"{field.name} : {values}, {default}")
@@ -80,9 +80,9 @@ def docstring_of(kind: type[Any], summary: str) -> str:
     )
 
 
-def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
+def words_of(options_class: type[Any], options: Mapping[str, Any]) -> list[str]:
     """Return options as they are typed."""
-    fields = {field.name: field for field in of_python(kind)}
+    fields = {field.name: field for field in python_options(options_class)}
     words: list[str] = []
     for name, value in options.items():
         if name not in fields:
@@ -92,12 +92,12 @@ def words_of(kind: type[Any], options: Mapping[str, Any]) -> list[str]:
             continue
         value = value.tolist() if hasattr(value, "tolist") else value  # of numpy
         parts = value if isinstance(value, (tuple, list)) else [value]
-        several = [
+        part_words = [
             code_name(name, part) if inspect.isroutine(part) else str(part) for part in parts
         ]
         if fields[name].metadata["nargs"] is None:
-            several = [",".join(several)]
-        words += [flag_of(name), *([] if value is True else several)]
+            part_words = [",".join(part_words)]
+        words += [flag_of(name), *([] if value is True else part_words)]
     return words
 
 
@@ -119,15 +119,17 @@ def code_name(option: str, function: Any) -> str:
     return f"{Path(path).absolute()}:{name}" if module == "__main__" else f"{module}:{name}"
 
 
-def with_keywords(message: str, kind: type[Any]) -> str:
+def with_keywords(message: str, options_class: type[Any]) -> str:
     """Return a message that names options by their keywords in the place of their flags."""
-    for name in sorted((field.name for field in dataclasses.fields(kind)), key=len, reverse=True):
+    for name in sorted(
+        (field.name for field in dataclasses.fields(options_class)), key=len, reverse=True
+    ):
         message = re.sub(rf"{flag_of(name)}(?![\w-])", name, message)
     return message
 
 
 def as_function(
-    run: Callable[[list[str]], Path], kind: type[Any], summary: str
+    run: Callable[[list[str]], Path], options_class: type[Any], summary: str
 ) -> Callable[..., Run]:
     """Return a function of options as keywords that hands their words to ``run``.
 
@@ -140,12 +142,12 @@ def as_function(
 
     def command(**options: Any) -> Run:
         try:
-            path = run(words_of(kind, options))
+            path = run(words_of(options_class, options))
         except (InputError, ClusterError) as error:
-            raise type(error)(with_keywords(str(error), kind)) from None
+            raise type(error)(with_keywords(str(error), options_class)) from None
         return Run.planned(path) if options.get("dry_run") else Run(path)
 
     command.__name__ = command.__qualname__ = "run"
-    command.__doc__ = docstring_of(kind, summary)
-    command.__signature__ = signature_of(kind)  # type: ignore[attr-defined]
+    command.__doc__ = docstring_of(options_class, summary)
+    command.__signature__ = signature_of(options_class)  # type: ignore[attr-defined]
     return command

@@ -22,24 +22,24 @@ from pipelines.data.folds import RARE
 from pipelines.data.image_folder import UNREADABLE, ImageReading
 from pipelines.data.load import DATASETS
 from pipelines.data.tables import MISSING, Reading
-from pipelines.data.user_code import is_known
+from pipelines.data.user_code import is_known_class
 from pipelines.errors import InputError, flag_of, opt, program
-from pipelines.run.cluster_options import PlaceOptions, how
+from pipelines.run.cluster_options import PlaceOptions, session_option
 from pipelines.run.options import (
+    as_text,
     at_least,
     check_options,
+    fraction,
+    list_option,
     number,
     option,
     rule,
-    several,
-    share,
-    shown,
 )
 from pipelines.run.tracking.options import TrackingOptions, is_address
 
 Chosen = TypeVar("Chosen", bound="RunOptions")
 
-columns = partial(several, None, metavar="COLUMN")
+columns = partial(list_option, None, metavar="COLUMN")
 
 
 def _is_encoding(name: str) -> bool:
@@ -77,7 +77,7 @@ class OwnDataOptions:
         metavar="NAME|PATH",
         parse=_named_or_path,
     )
-    data_dir: str = how(
+    data_dir: str = session_option(
         "data",
         "folder of the data sets; missing ones are downloaded to it",
         metavar="DIR",
@@ -124,7 +124,7 @@ class OwnDataOptions:
     )
     leave_out: tuple[str, ...] | None = columns("columns to ignore")
     encoding: str | None = encoding_option()
-    missing_values: tuple[str, ...] | None = several(
+    missing_values: tuple[str, ...] | None = list_option(
         None,
         "words that mark a missing cell, separated by commas, besides ?, NA and empty cells",
         metavar="WORDS",
@@ -156,7 +156,7 @@ class TestOptions:
 
     group: ClassVar[str] = "data"
 
-    test_size: float = share(0.2, "fraction held out if the data set has no test split")
+    test_size: float = fraction(0.2, "fraction held out if the data set has no test split")
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class RunOptions(TrackingOptions, PlaceOptions):
 
     group: ClassVar[str] = "run"
 
-    config: str | None = how(
+    config: str | None = session_option(
         None,
         "options from this file, of YAML: NAME: VALUE, paths as if typed here; or from run.json of "
         "a run, which starts anew. What is typed wins",
@@ -180,26 +180,26 @@ class RunOptions(TrackingOptions, PlaceOptions):
         python=False,
     )
     seed: int = number(0, "random seed of the run", rule=at_least(0, 2**32 - 1))
-    results: str | None = how(
+    results: str | None = session_option(
         None, "folder of the run (default: results/COMMAND-TIME)", metavar="DIR"
     )
-    resume: str | None = how(
+    resume: str | None = session_option(
         None, "resume the run in this folder; only what is missing is computed", metavar="DIR"
     )
-    accept_changed: bool = how(
+    accept_changed: bool = session_option(
         False,
         "resume or extend a run although files, code or packages that affect results have "
         "changed since, and record that",
     )
-    dry_run: bool = how(False, "show what would run, and stop")
-    pilot: str | None = how(
+    dry_run: bool = session_option(False, "show what would run, and stop")
+    pilot: str | None = session_option(
         None,
         "folder of a smaller run, from which --dry-run estimates how many workers to ask for, the "
         "run time and the walltime of their jobs",
         metavar="DIR",
         path="folder",
     )
-    quiet: bool = how(False, "print the run's folder at the end and nothing else")
+    quiet: bool = session_option(False, "print the run's folder at the end and nothing else")
 
     def check(self) -> None:
         """Check options against each other."""
@@ -228,7 +228,7 @@ class RecyclingOptions(RunOptions):
 
     group: ClassVar[str] = "cluster"
 
-    tasks_per_worker: int | str = how(
+    tasks_per_worker: int | str = session_option(
         "auto",
         "restart a worker's process after about N tasks, which frees the memory it holds; auto: on "
         "GPUs, once the device memory held after a task has grown by more than 20 % since the "
@@ -253,9 +253,9 @@ class RecyclingOptions(RunOptions):
 
 
 def options_of_resumed_run(
-    kind: type[Chosen],
+    options_class: type[Chosen],
     recorded: dict[str, Any],
-    given: dict[str, Any],
+    typed_options: dict[str, Any],
     folder: Path,
     by_content: bool = False,
 ) -> Chosen:
@@ -271,75 +271,96 @@ def options_of_resumed_run(
     """
     from pydantic import TypeAdapter, ValidationError
 
-    anew = {"results", "resume", "accept_changed", "dry_run", "quiet"}
-    if "cluster" in given:  # what was said of another cluster
-        anew |= {"workers", "adaptive", "profile", "rmm_pool", "no_tls", "tasks_per_worker"}
-    if given.get("device") == "cpu":
-        anew |= {"rmm_pool"}
-    if "workers" in given or "adaptive" in given:  # one replaces the other
-        anew |= {"workers", "adaptive"}
-    fields = {field.name: field.metadata for field in dataclasses.fields(kind)}
-    old = {name: value for name, value in recorded.items() if name in fields and name not in anew}
+    session_options = {"results", "resume", "accept_changed", "dry_run", "quiet"}
+    if "cluster" in typed_options:  # what was said of another cluster
+        session_options |= {
+            "workers",
+            "adaptive",
+            "profile",
+            "rmm_pool",
+            "no_tls",
+            "tasks_per_worker",
+        }
+    if typed_options.get("device") == "cpu":
+        session_options |= {"rmm_pool"}
+    if "workers" in typed_options or "adaptive" in typed_options:  # one replaces the other
+        session_options |= {"workers", "adaptive"}
+    fields = {field.name: field.metadata for field in dataclasses.fields(options_class)}
+    recorded_values = {
+        name: value
+        for name, value in recorded.items()
+        if name in fields and name not in session_options
+    }
     try:
-        options = TypeAdapter(kind).validate_json(json.dumps(old), strict=True)
+        options = TypeAdapter(options_class).validate_json(json.dumps(recorded_values), strict=True)
         check_options(options)
     except (ValidationError, InputError) as error:
         problem = str(error)
         if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            problem = f"{flag_of(str(first['loc'][0]))}: {first['msg']}"
+            first_error = error.errors()[0]
+            problem = f"{flag_of(str(first_error['loc'][0]))}: {first_error['msg']}"
         raise InputError(
             f"--resume must be a run whose options are whole, got {folder} ({problem}); "
             "start a new run with --results"
         ) from None
-    for name, value in given.items():
-        was = getattr(options, name)
-        same_file = by_content and is_moved(fields[name], was, value)
-        if fields[name]["changes_results"] and value != was and not same_file:
+    for name, value in typed_options.items():
+        old_value = getattr(options, name)
+        same_file = by_content and is_moved(fields[name], old_value, value)
+        if fields[name]["changes_results"] and value != old_value and not same_file:
             between = " " if fields[name]["nargs"] else ","
             raise InputError(
-                f"{flag_of(name)} must stay {shown(was, between)} when resuming {folder}, "
-                f"got {shown(value, between)}; remove it, or start a new run with --results"
+                f"{flag_of(name)} must stay {as_text(old_value, between)} when resuming {folder}, "
+                f"got {as_text(value, between)}; remove it, or start a new run with --results"
             )
-    unnamed = {
+    unnamed_code = {
         name: words
         for name in fields
-        if name not in given and (words := _code_words(options, name))
+        if name not in typed_options and (words := _code_words(options, name))
     }
-    if unnamed:
-        flags, again = ", ".join(map(flag_of, unnamed)), shlex.join(chain(*unnamed.values()))
-        verb = "names" if len(unnamed) == 1 else "name"
+    if unnamed_code:
+        flags, code_words = (
+            ", ".join(map(flag_of, unnamed_code)),
+            shlex.join(chain(*unnamed_code.values())),
+        )
+        verb = "names" if len(unnamed_code) == 1 else "name"
         raise InputError(
             f"{flags} of the run in {folder} {verb} code, which runs only if you name it, too: "
-            f"look at it, then resume with {again}"
+            f"look at it, then resume with {code_words}"
         )
-    return dataclasses.replace(options, **given)
+    return dataclasses.replace(options, **typed_options)
 
 
-def is_moved(about: Mapping[str, Any], was: Any, value: Any) -> bool:
+def is_moved(metadata: Mapping[str, Any], old_value: Any, new_value: Any) -> bool:
     """Return whether two values of an option name files whose content tells whether they differ."""
-    if not isinstance(was, str) or not isinstance(value, str):
+    if not isinstance(old_value, str) or not isinstance(new_value, str):
         return False
-    if about["path"] == "file":
-        return os.path.isabs(was) and os.path.isfile(value)
-    (old, _, name), (new, _, other) = was.rpartition(":"), value.rpartition(":")
-    is_file = about["code"] is not None and old.endswith(".py") and new.endswith(".py")
-    return is_file and (Path(old).name, name) == (Path(new).name, other)
+    if metadata["path"] == "file":
+        return os.path.isabs(old_value) and os.path.isfile(new_value)
+    (old_file, _, old_name), (new_file, _, new_name) = (
+        old_value.rpartition(":"),
+        new_value.rpartition(":"),
+    )
+    is_file = metadata["code"] is not None and old_file.endswith(".py") and new_file.endswith(".py")
+    return is_file and (Path(old_file).name, old_name) == (Path(new_file).name, new_name)
 
 
 def _code_words(options: RunOptions, name: str) -> list[str]:
     """Return an option as it is typed if its value would run code that this program lacks."""
-    about = {field.name: field.metadata for field in dataclasses.fields(options)}[name]
+    metadata = {field.name: field.metadata for field in dataclasses.fields(options)}[name]
     value = getattr(options, name)
-    if about["code"] is None or value is None or all(map(is_known, about["code"](value))):
+    if (
+        metadata["code"] is None
+        or value is None
+        or all(map(is_known_class, metadata["code"](value)))
+    ):
         return []
     return [flag_of(name), *map(str, value if isinstance(value, tuple) else [value])]
 
 
 def resume_words(command: str, path: Path, options: RunOptions) -> str:
     """Return the command that resumes a run, with the options that must be given again."""
-    again = dataclasses.fields(options)
-    words = [word for field in again for word in _code_words(options, field.name)]
+    fields = dataclasses.fields(options)
+    words = [word for field in fields for word in _code_words(options, field.name)]
     for name, key in options.targets():
         if is_address(target := key.partition(":")[2]):
             words += [flag_of(name), target if name == "mlflow" else key]

@@ -44,25 +44,27 @@ def identity_of(options: Any, packages: Iterable[str]) -> Identity:
             # What follows a plus says how it was built, as of torch: +cpu, +cu130.
             versions[package] = version(package).partition("+")[0]
     for field in dataclasses.fields(options):
-        about, value = field.metadata, getattr(options, field.name)
-        if not about["changes_results"] or value is None:
+        metadata, value = field.metadata, getattr(options, field.name)
+        if not metadata["changes_results"] or value is None:
             continue
         digests = dict[str, str]()
-        if about["path"] == "file" and (digest := digest_of(expanded(value))):
+        if metadata["path"] == "file" and (digest := digest_of(expanded(value))):
             digests[CONTENT] = digest
-        for name in about["code"](value) if about["code"] else ():
-            sources, of_packages = content_of(name)
+        for name in metadata["code"](value) if metadata["code"] else ():
+            sources, package_versions = content_of(name)
             for label, digest in sources.items():
                 while digests.get(label, digest) != digest:  # two files of one name
                     label += " (another)"
                 digests[label] = digest
-            versions |= of_packages
+            versions |= package_versions
         if digests:
             inputs[field.name] = digests
     return {"inputs": inputs, "versions": versions}
 
 
-def differences(was: Identity, now: Identity, candidate_options: Iterable[str] = ()) -> Changes:
+def differences(
+    old_identity: Identity, new_identity: Identity, candidate_options: Iterable[str] = ()
+) -> Changes:
     """Return what differs between two identities, each as it was and as it is.
 
     Parameters
@@ -70,17 +72,17 @@ def differences(was: Identity, now: Identity, candidate_options: Iterable[str] =
     candidate_options : options that may name other candidates: of their code that which both have
         is compared, whichever of them names it
     """
-    of_candidates = set(candidate_options)
+    candidate_names = set(candidate_options)
     changes: Changes = {}
-    sides = was["inputs"], now["inputs"]
+    sides = old_identity["inputs"], new_identity["inputs"]
     for name in dict.fromkeys(name for side in sides for name in side):
-        if name not in of_candidates:
+        if name not in candidate_names:
             changes |= _differing(f" of {flag_of(name)}", *(side.get(name, {}) for side in sides))
     shared = [
         {
             label: digest
             for name in side
-            if name in of_candidates
+            if name in candidate_names
             for label, digest in side[name].items()
             if label != CONTENT
         }
@@ -88,39 +90,48 @@ def differences(was: Identity, now: Identity, candidate_options: Iterable[str] =
     ]
     labels = [label for label in shared[0] if label in shared[1]]
     changes |= _differing("", *({label: side[label] for label in labels} for side in shared))
-    before, after = was["versions"], now["versions"]
-    after = {name: after.get(name, "not installed") for name in before}
-    if of_candidates:  # a package may be of an estimator that only one of two runs has
-        after = {name: now["versions"].get(name, before[name]) for name in before}
-    return changes | _differing("", before, after)
+    old_versions, new_versions = old_identity["versions"], new_identity["versions"]
+    new_versions = {name: new_versions.get(name, "not installed") for name in old_versions}
+    if candidate_names:  # a package may be of an estimator that only one of two runs has
+        new_versions = {
+            name: new_identity["versions"].get(name, old_versions[name]) for name in old_versions
+        }
+    return changes | _differing("", old_versions, new_versions)
 
 
-def in_words(changes: Changes) -> str:
+def describe_changes(changes: Changes) -> str:
     """Return ``scikit-learn was 1.7.2 and is 1.8.0; mine.py of --cv was 1a2b and is 3c4d``."""
-    return "; ".join(f"{what} was {was} and is {now}" for what, (was, now) in changes.items())
+    return "; ".join(
+        f"{subject} was {old_text} and is {new_text}"
+        for subject, (old_text, new_text) in changes.items()
+    )
 
 
-def recorded_identity(record: Mapping[str, Any], now: Identity) -> tuple[Identity, bool]:
+def recorded_identity(
+    record: Mapping[str, Any], current_identity: Identity
+) -> tuple[Identity, bool]:
     """Return the identity that ``run.json`` has, and whether it is whole.
 
     Runs begun before it was recorded have the versions of their last session alone.
     """
-    if (was := record.get("identity")) is not None:
-        return {"inputs": was["inputs"], "versions": was["versions"]}, True
+    if (identity := record.get("identity")) is not None:
+        return {"inputs": identity["inputs"], "versions": identity["versions"]}, True
     recorded = record.get("versions", {})
     versions = {
         name: str(recorded[name]).partition("+")[0]
-        for name in now["versions"]
+        for name in current_identity["versions"]
         if name in recorded and name != "pleasingly"
     }
-    return {"inputs": now["inputs"], "versions": versions}, False
+    return {"inputs": current_identity["inputs"], "versions": versions}, False
 
 
-def _differing(suffix: str, was: Mapping[str, str], now: Mapping[str, str]) -> Changes:
+def _differing(
+    suffix: str, old_digests: Mapping[str, str], new_digests: Mapping[str, str]
+) -> Changes:
     return {
-        f"{name}{suffix}": (_short(was.get(name)), _short(now.get(name)))
-        for name in dict.fromkeys([*was, *now])
-        if was.get(name) != now.get(name)
+        f"{name}{suffix}": (_short(old_digests.get(name)), _short(new_digests.get(name)))
+        for name in dict.fromkeys([*old_digests, *new_digests])
+        if old_digests.get(name) != new_digests.get(name)
     }
 
 

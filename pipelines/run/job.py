@@ -33,17 +33,17 @@ from pipelines.console import (
 )
 from pipelines.errors import InputError, opt, program
 from pipelines.run import predict
-from pipelines.run.cluster import Cluster, Workers, choose_cluster, opened, where
+from pipelines.run.cluster import Cluster, Workers, choose_cluster, opened, planned_kind
 from pipelines.run.config import with_config
-from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, what_is_left
+from pipelines.run.dry_run import contact_lines, first_rows, plan_workers, resume_line
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.function import as_function
 from pipelines.run.groups import Chosen, options_of_resumed_run
 from pipelines.run.identity import identity_of
-from pipelines.run.lifecycle import Data, Leaving, Session, open_session
+from pipelines.run.lifecycle import Data, FolderContents, Session, open_session
 from pipelines.run.options import parse_options
-from pipelines.run.outcomes import Task
-from pipelines.run.predict import Predicted, PredictOptions
+from pipelines.run.outcomes import TaskDescription
+from pipelines.run.predict import ModelAnswer, PredictOptions
 from pipelines.run.result import Run
 from pipelines.run.signals import interrupted_once
 from pipelines.run.tracking import loggers_of
@@ -90,7 +90,7 @@ class Plan(ABC, Generic[Chosen]):
         """Return whether the fits end sooner than worker processes would start."""
         return False
 
-    def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
+    def tasks_for(self, kind: str, n_workers: int) -> Sequence[TaskDescription]:
         """Return all tasks of the run as ``n_workers`` workers would get them.
 
         Empty where the command cannot tell before there is a cluster.
@@ -139,7 +139,7 @@ class Done:
     accepted: Sequence[Mapping[str, Any]] = ()
 
 
-class Job(Leaving, ABC, Generic[Chosen]):
+class Job(FolderContents, ABC, Generic[Chosen]):
     """A command: what it declares, and its steps, each of which takes what the last one gave.
 
     A job has no state: ``load`` gives the data, ``plan`` the plan, ``restore`` what is done,
@@ -164,20 +164,20 @@ class Job(Leaving, ABC, Generic[Chosen]):
 
     description: ClassVar[str]
     examples: ClassVar[tuple[str, ...]] = ()
-    kind_of_options: ClassVar[type[Any]]
+    options_class: ClassVar[type[Any]]
     reusable: ClassVar[bool] = False
     lasting: ClassVar[tuple[str, ...]] = ()
     page: ClassVar[str] = ""
     cells_file: ClassVar[str] = names.CELLS
-    kind_of_predict: ClassVar[type[PredictOptions] | None] = None
+    predict_options_class: ClassVar[type[PredictOptions] | None] = None
     run: ClassVar[Callable[..., Run]]
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
         """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
         words = list(sys.argv[1:] if argv is None else argv)
-        if (kind := cls.kind_of_predict) is not None and words[:1] == ["predict"]:
-            predict_rows = partial(predict.main, cls.command, kind, cls.predict_rows)
+        if (options_class := cls.predict_options_class) is not None and words[:1] == ["predict"]:
+            predict_rows = partial(predict.main, cls.command, options_class, cls.predict_rows)
             status = exit_status(cls.command, partial(predict_rows, words[1:]))
         else:
             status = exit_status(cls.command, partial(cls._run_typed, words))
@@ -190,14 +190,14 @@ class Job(Leaving, ABC, Generic[Chosen]):
     @classmethod
     def _run_typed(cls, words: Sequence[str]) -> Path:
         """Run the command as it is typed, with the options of a ``--config`` in its place."""
-        return run_job(cls, cls.argv(with_config(cls.kind_of_options, cls.command, words)))
+        return run_job(cls, cls.argv(with_config(cls.options_class, cls.command, words)))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "command" in vars(cls):
             # The command from Python: its flags are keywords, ``n_c=12`` for ``--n-c 12``.
             run = partial(run_job, cls)
-            cls.run = staticmethod(as_function(run, cls.kind_of_options, cls.description))
+            cls.run = staticmethod(as_function(run, cls.options_class, cls.description))
 
     @staticmethod
     def load_model(run: Path) -> Any:
@@ -205,7 +205,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
         raise NotImplementedError
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: Any) -> Predicted:
+    def predict_rows(rows: NewRows, options: Any) -> ModelAnswer:
         """Ask the model of the run ``options.run`` about new rows."""
         raise NotImplementedError
 
@@ -251,7 +251,7 @@ class Job(Leaving, ABC, Generic[Chosen]):
         return is_finished and not done.ended_early
 
 
-def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
+def run_job(job_class: type[Job[Any]], argv: Sequence[str]) -> Path:
     """Carry out a run, new or resumed; give its folder, or after a dry run where it would be.
 
     Raises
@@ -261,65 +261,76 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     RunStopped
         The run ended early; what was computed is in its folder.
     """
-    job = kind_of_job()
+    job = job_class()
     description = job.description
-    if job.kind_of_predict is not None:
-        way = f"{program(job.command)} predict --help"
-        description += f" To predict with a finished run: {way}."
-    options, given = parse_options(
-        job.kind_of_options, job.command, description, argv, job.examples
+    if job.predict_options_class is not None:
+        help_command = f"{program(job.command)} predict --help"
+        description += f" To predict with a finished run: {help_command}."
+    options, typed_options = parse_options(
+        job.options_class, job.command, description, argv, job.examples
     )
     record: Mapping[str, Any] = {}
     if options.resume:
         path = Path(options.resume)
-        record = RunFolder.open(path, job.command, kind=job.record).record
+        record = RunFolder.open(path, job.command, record_class=job.record).record
         options = options_of_resumed_run(
-            job.kind_of_options, record["options"], given, path, "identity" in record
+            job.options_class, record["options"], typed_options, path, "identity" in record
         )
     identity = identity_of(options, job.packages(options, record))
     write_line = quiet_echo if options.quiet else echo
-    asked = choose_cluster(options, write_line)
+    cluster_options = choose_cluster(options, write_line)
     with phase(write_line, "log        asking the trackers of experiments"):
-        loggers = loggers_of(options, given, write_line)
+        loggers = loggers_of(options, typed_options, write_line)
     with (
         interrupted_once(),
         open_session(job, options, write_line, identity, loggers) as session,
     ):
         with phase(write_line, "load       reading the data"):
-            data = job.load(options, asked.kind)
+            data = job.load(options, cluster_options.kind)
             plan = job.plan(options, data, record)
             lines = plan.lines
         for line in lines:
             write_line(line)
-        recorded = session.record.get("dataset", {}).get("fingerprint")
-        if recorded not in (None, data.fingerprint):
+        recorded_fingerprint = session.record.get("dataset", {}).get("fingerprint")
+        if recorded_fingerprint not in (None, data.fingerprint):
             raise InputError(
                 f"{opt('resume')} {session.path} needs the data of the original run, but "
                 f"{data.name} has changed; start a new run with {opt('results')}"
             )
         if options.dry_run:
-            show_dry_run(job, plan, session, asked)
+            show_dry_run(job, plan, session, cluster_options)
             return session.path
         done = job.restore(plan, session)
-        computes = bool(session.folder.changed) or not job.is_whole(session.record, plan, done)
+        has_to_compute = bool(session.folder.changed) or not job.is_whole(
+            session.record, plan, done
+        )
         accepted = [*record.get("accepted", ()), *done.accepted]
-        if options.resume and computes:
-            was = session.record
-            accepted += session.accept(f"--resume {session.path}", was, options, job.lasting)
+        if options.resume and has_to_compute:
+            recorded_session = session.record
+            accepted += session.accept(
+                f"--resume {session.path}", recorded_session, options, job.lasting
+            )
         elif options.resume:
             session.say_changed()
         for name, change in session.folder.changed.items():
             write_line(f"warning    {name} is made again: {change}")
-        if computes:
-            kind = where(options, asked.kind, plan.runs_in_process)
+        if has_to_compute:
+            kind = planned_kind(options, cluster_options.kind, plan.runs_in_process)
             n_workers = plan.n_workers(kind)
-            asked = replace(asked, kind=kind, workers=n_workers, too_small=plan.too_small)
+            cluster_options = replace(
+                cluster_options, kind=kind, workers=n_workers, too_small=plan.too_small
+            )
             with ExitStack() as stack:
-                waits = "waiting for an answer" if "://" in kind else "starting workers"
-                with phase(write_line, f"cluster    {kind}: {waits}"):
+                waiting_for = "waiting for an answer" if "://" in kind else "starting workers"
+                with phase(write_line, f"cluster    {kind}: {waiting_for}"):
                     tasks_per_worker = getattr(options, "tasks_per_worker", "never")
                     cluster = stack.enter_context(
-                        opened(asked, session.path, options.performance_report, tasks_per_worker)
+                        opened(
+                            cluster_options,
+                            session.path,
+                            options.performance_report,
+                            tasks_per_worker,
+                        )
                     )
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
@@ -339,8 +350,8 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
         elif job.reusable:
             answer = job.answer(plan, done, session, None).entries
             session.folder.update(files=digests_read_again(session.path, job.files), **answer)
-        if not computes:  # a log that an earlier session could not end, or a new one
-            session.tracking.begin(job.kind_of_options)
+        if not has_to_compute:  # a log that an earlier session could not end, or a new one
+            session.tracking.begin(job.options_class)
         from pipelines.report import write_report
 
         for line in job.summary_lines(session.record, session.path):
@@ -363,9 +374,11 @@ def run_job(kind_of_job: type[Job[Any]], argv: Sequence[str]) -> Path:
     return session.folder.path
 
 
-def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: ClusterOptions) -> None:
+def show_dry_run(
+    job: Job[Any], plan: Plan[Any], session: Session, cluster_options: ClusterOptions
+) -> None:
     """Print what a run would do after its plan, and refuse what it would refuse."""
-    options, kind = plan.options, asked.kind
+    options, kind = plan.options, cluster_options.kind
     # As far as this machine can tell: workers elsewhere say it when they are there.
     if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
         raise InputError(
@@ -382,20 +395,20 @@ def show_dry_run(job: Job[Any], plan: Plan[Any], session: Session, asked: Cluste
         else:
             session.say_changed()
         cost = sum(task.cost for task in plan.tasks_for(kind, 1))
-        lines.append(what_is_left(session, done.n_fits, cost, done.at_most, done.ended_early))
+        lines.append(resume_line(session, done.n_fits, cost, done.at_most, done.ended_early))
     for line in lines:
         session.echo(line)
-    kind = where(options, kind, plan.runs_in_process)
+    kind = planned_kind(options, kind, plan.runs_in_process)
     if not (options.resume or options.pilot or options.quiet):
         workers = Workers.expected(kind, plan.n_workers(kind), options.device)
         with phase(session.echo, "forecast   timing a few fits"):
             _, forecast_lines = plan.timed(workers, Done())
         for line in forecast_lines:
             session.echo(line)
-    script = render(replace(asked, kind=kind))
-    also = f", {backend}" if (backend := plan.describe_backend(kind)) else ""
+    script = render(replace(cluster_options, kind=kind))
+    backend_note = f", {backend}" if (backend := plan.describe_backend(kind)) else ""
     # What was asked for is printed with --quiet too.
-    echo(f"dry run    nothing was run; this run would use cluster {kind}{also}")
+    echo(f"dry run    nothing was run; this run would use cluster {kind}{backend_note}")
     if script:
         echo(f"job script of each worker:\n{script}")
 

@@ -24,9 +24,9 @@ from pipelines.run.environment import commit, machine, versions
 from pipelines.run.errors import NO_MEMORY, RunStopped, is_out_of_memory
 from pipelines.run.events import ProgressEvent
 from pipelines.run.groups import RunOptions, deciding_results, resume_words
-from pipelines.run.identity import Identity, differences, in_words, recorded_identity
-from pipelines.run.outcomes import Outcome, Task
-from pipelines.run.progress import Progress, show_progress
+from pipelines.run.identity import Identity, describe_changes, differences, recorded_identity
+from pipelines.run.outcomes import Outcome, TaskDescription
+from pipelines.run.progress import RunProgress, show_progress
 from pipelines.run.signals import is_interrupt
 from pipelines.run.tracking.engine import Tracking
 from pipelines.run.tracking.logger import RunLogger
@@ -56,7 +56,7 @@ class Data(Protocol):
         """Return the JSON-serialisable metadata of the data."""
 
 
-class Leaving:
+class FolderContents:
     """What a command declares of its runs' folders.
 
     Attributes
@@ -86,8 +86,8 @@ class JournalWriter:
     def __init__(
         self,
         journal: Journal,
-        progress: Progress,
-        todo: Sequence[Task],
+        progress: RunProgress,
+        todo: Sequence[TaskDescription],
         tracking: Tracking | None = None,
     ) -> None:
         self._journal, self._progress, self._tracking = journal, progress, tracking
@@ -123,9 +123,9 @@ class JournalWriter:
 
     def add(
         self,
-        tasks: Sequence[Task],
-        waiting: Sequence[Task] = (),
-        left: float = inf,
+        tasks: Sequence[TaskDescription],
+        waiting: Sequence[TaskDescription] = (),
+        seconds_left: float = inf,
         *,
         at_least: bool = False,
     ) -> None:
@@ -139,22 +139,22 @@ class JournalWriter:
         self._tasks.update((task.name, task) for task in tasks)
         self._cost += sum(task.cost for task in tasks)
         cost = self._cost + sum(task.cost for task in waiting)
-        self._progress.expect(len(self._tasks) + len(waiting), cost, left, at_least)
+        self._progress.expect(len(self._tasks) + len(waiting), cost, seconds_left, at_least)
 
     def best(self, text: str) -> None:
         """Show what is best by now."""
         self._progress.best(text)
 
-    def _write(self, name: str, of: Outcome[Any] | ProgressEvent, **more: Any) -> None:
-        cost = of.cost
-        if cost is None and isinstance(of, Outcome):
-            cost = of.task.cost
-        if of.compile_seconds:
-            more["compile_seconds"] = of.compile_seconds
-        times = {"worker": of.worker, "started": of.started, "seconds": of.seconds}
-        has_next = isinstance(of, Outcome) and of.has_next
+    def _write(self, name: str, event: Outcome[Any] | ProgressEvent, **entries: Any) -> None:
+        cost = event.cost
+        if cost is None and isinstance(event, Outcome):
+            cost = event.task.cost
+        if event.compile_seconds:
+            entries["compile_seconds"] = event.compile_seconds
+        times = {"worker": event.worker, "started": event.started, "seconds": event.seconds}
+        has_next = isinstance(event, Outcome) and event.has_next
         write = self._journal.add if has_next else self._journal.append
-        write({"task": name, **times, "cost": cost, **of.memory, **more})
+        write({"task": name, **times, "cost": cost, **event.memory, **entries})
         if self._tracking is not None:
             self._tracking.keep()
 
@@ -195,8 +195,8 @@ class Session:
 
     def accept(
         self,
-        what: str,
-        was: Mapping[str, Any],
+        option: str,
+        earlier_record: Mapping[str, Any],
         options: RunOptions,
         lasting: Iterable[str] = (),
         candidates: Iterable[str] = (),
@@ -214,33 +214,35 @@ class Session:
         -------
         what was accepted, for ``run.json``
         """
-        identity, is_whole = recorded_identity(was, self.identity)
+        identity, is_whole = recorded_identity(earlier_record, self.identity)
         changes = differences(identity, self.identity, candidates)
-        words = in_words(changes)
-        sides = identity["inputs"], self.identity["inputs"]
-        must_last = any(sides[0].get(name) != sides[1].get(name) for name in lasting)
+        words = describe_changes(changes)
+        old_and_new_inputs = identity["inputs"], self.identity["inputs"]
+        must_last = any(
+            old_and_new_inputs[0].get(name) != old_and_new_inputs[1].get(name) for name in lasting
+        )
         if not is_whole:
-            more = f"; {words}" if words else ""
+            changes_note = f"; {words}" if words else ""
             self.echo(
-                f"warning    {what} does not say which files, code and packages it began with: "
-                f"they are not checked{more}"
+                f"warning    {option} does not say which files, code and packages it began with: "
+                f"they are not checked{changes_note}"
             )
         elif changes and (must_last or not options.accept_changed):
             way_out = "" if must_last else f", or accept it with {opt('accept_changed')}"
             raise InputError(
-                f"{what} must go on with what it began with, but {words}: its rows would be of "
+                f"{option} must go on with what it began with, but {words}: its rows would be of "
                 f"both; restore that, start a new run with {opt('results')}{way_out}"
             )
         elif changes:
-            self.echo(f"accepted   of {what}: {words}")
+            self.echo(f"accepted   of {option}: {words}")
         else:
             return []
-        return [{"time": iso_now(), "run": what, "changed": changes}]
+        return [{"time": iso_now(), "run": option, "changed": changes}]
 
     def say_changed(self) -> None:
         """Say what has changed since a finished run, whose answer is of what was there before."""
         identity, _ = recorded_identity(self.record, self.identity)
-        if words := in_words(differences(identity, self.identity)):
+        if words := describe_changes(differences(identity, self.identity)):
             self.echo(
                 f"warning    the run is finished, and its answer is of before: {words}; "
                 f"for an answer of now start a new run with {opt('results')}"
@@ -257,17 +259,19 @@ class Session:
         """Write what is known of the run before its first task, and say how to watch it."""
         self.journal.check()
         workers, record = cluster.workers, self.record
-        counted = f"{len(workers)} worker" + "s" * (len(workers) != 1)
+        worker_count = f"{len(workers)} worker" + "s" * (len(workers) != 1)
         if cluster.threads > 1:
-            counted += f", {cluster.threads} threads" + " each" * (len(workers) != 1)
+            worker_count += f", {cluster.threads} threads" + " each" * (len(workers) != 1)
         gpus = sorted({worker["gpu"] for worker in workers if worker["gpu"]})
         with_gpus = f" with {', '.join(gpus)}" if gpus else ""
         solver = f", solver {metadata['solver']}" if "solver" in metadata else ""
-        self.echo(f"cluster    {cluster.kind}, {counted}{with_gpus}{solver}")
+        self.echo(f"cluster    {cluster.kind}, {worker_count}{with_gpus}{solver}")
         # Threads of this process have a dashboard only where it is asked for, and need not say so.
         in_process = cluster.kind == "threads"
-        watched = options.dashboard != "off" and not (in_process and options.dashboard is None)
-        if watched:
+        has_dashboard = options.dashboard != "off" and not (
+            in_process and options.dashboard is None
+        )
+        if has_dashboard:
             for line in how_to_watch(cluster.client):
                 self.echo(line)
         elif not in_process:
@@ -277,12 +281,14 @@ class Session:
                 f"warning    {self.journal.n_foreign} journal records belong to another run "
                 "and are ignored"
             )
-        known = {worker["address"] for worker in workers}
-        earlier = record.get("cluster", {}).get("workers", [])
-        earlier = [worker for worker in earlier if worker["address"] not in known]
-        deciding = deciding_results(options)
+        addresses = {worker["address"] for worker in workers}
+        earlier_workers = record.get("cluster", {}).get("workers", [])
+        earlier_workers = [
+            worker for worker in earlier_workers if worker["address"] not in addresses
+        ]
+        deciding_options = deciding_results(options)
         self.folder.sign(
-            self.journal, data=data.fingerprint, options=deciding, metadata=dict(metadata)
+            self.journal, data=data.fingerprint, options=deciding_options, metadata=dict(metadata)
         )
         self.folder.update(
             # A resumed run is reproduced by the command that began it.
@@ -302,15 +308,17 @@ class Session:
             cluster={
                 "kind": cluster.kind,
                 "n_workers": len(workers),
-                "workers": workers + earlier,
-                "dashboard": cluster.client.dashboard_link if watched else None,
+                "workers": workers + earlier_workers,
+                "dashboard": cluster.client.dashboard_link if has_dashboard else None,
             },
             **metadata,
         )
         self.tracking.begin(type(options))
 
     @contextmanager
-    def journal_writer(self, cluster: Cluster, todo: Sequence[Task]) -> Iterator[JournalWriter]:
+    def journal_writer(
+        self, cluster: Cluster, todo: Sequence[TaskDescription]
+    ) -> Iterator[JournalWriter]:
         """Open what the tasks ``todo`` are given to as they come back."""
         runner, cost = cluster.runner, sum(task.cost for task in todo)
         quiet = self.echo is quiet_echo
@@ -319,20 +327,20 @@ class Session:
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
         """Write the answer."""
-        from pipelines.run_folder.reading import tasks_of
-        from pipelines.run_folder.work_time import busy_share, compile_seconds, peaks, workers_of
+        from pipelines.run_folder.reading import recorded_tasks
+        from pipelines.run_folder.work_time import busy_fraction, compile_seconds, peaks, workers_of
 
         self.folder.record.pop("reason", None)  # why an earlier session was stopped
-        tasks = tasks_of(self.journal.records)
+        tasks = recorded_tasks(self.journal.records)
         cluster = self.record.get("cluster", {})
         workers, memory = cluster.get("workers", []), peaks(tasks)
         workers = [worker | memory.get(worker["address"], {}) for worker in workers]
-        known = [worker["address"] for worker in workers]
+        addresses = [worker["address"] for worker in workers]
         self.folder.update(
             status="finished",
             finished=iso_now(),
             wall_seconds=self.folder.wall_seconds,
-            busy_share=busy_share(tasks, workers_of(tasks, known)),
+            busy_share=busy_fraction(tasks, workers_of(tasks, addresses)),
             compile_seconds=compile_seconds(tasks),
             cluster=cluster | {"workers": workers},
             files=digests_read_again(self.path, self.files),
@@ -342,7 +350,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    job: Leaving,
+    job: FolderContents,
     options: RunOptions,
     echo: Echo,
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
@@ -361,11 +369,11 @@ def open_session(
     RunStopped
         The session ended early, for the reason the message gives.
     """
-    held = hold(
+    held_folder = hold(
         job.command, options.results, options.resume, not options.dry_run, job.row, job.record
     )
     with (
-        held as (folder, journal),
+        held_folder as (folder, journal),
         Tracking(
             job.row, job.model_files, folder, journal, loggers, echo, options.mlflow_candidates
         ) as tracking,
@@ -381,9 +389,12 @@ def open_session(
             if is_out_of_memory(error):
                 reason = NO_MEMORY
             elif isinstance(error, OSError):
-                named = error.filename and f"{error.filename} cannot be written: {error.strerror}"
+                file_error = (
+                    error.filename and f"{error.filename} cannot be written: {error.strerror}"
+                )
                 reason = (
-                    str(named or error) or f"the cluster did not answer ({type(error).__name__})"
+                    str(file_error or error)
+                    or f"the cluster did not answer ({type(error).__name__})"
                 )
             elif options.dry_run or not is_interrupt(error):
                 raise
@@ -391,13 +402,13 @@ def open_session(
                 reason = "stopped on request"
         try:
             journal.check()
-        except FolderLost as lost:
-            reason = str(lost)
-            if lost.now is None:
+        except FolderLost as loss:
+            reason = str(loss)
+            if loss.now is None:
                 raise RunStopped(
                     f"{reason}; what it had computed is lost; start it again with --results"
                 ) from None
-            folder.path = lost.now
+            folder.path = loss.now
         if not folder.has_begun:
             raise RunStopped(f"{reason}; nothing was computed")
         if folder.record.get("status") == "finished":
@@ -413,15 +424,18 @@ def open_session(
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
             )
-        finished = any(
+        has_finished_fits = any(
             not all(str(row.get("status", "")).startswith(FAILED) for row in record["rows"])
             or not record["rows"]  # a task that found nothing to do
             for record in journal.records
         )
-        done = [record["task"] for record in journal.records]
-        kept = ["finished fits" if finished else "", job.unfinished(folder.path, done)]
-        saved = " and ".join(filter(None, kept))
-        state = f"{saved} are saved in" if saved else "nothing has finished yet in"
+        done_tasks = [record["task"] for record in journal.records]
+        saved_parts = [
+            "finished fits" if has_finished_fits else "",
+            job.unfinished(folder.path, done_tasks),
+        ]
+        saved_text = " and ".join(filter(None, saved_parts))
+        state = f"{saved_text} are saved in" if saved_text else "nothing has finished yet in"
         raise RunStopped(
             f"{reason}; {state} {folder.path}; resume with "
             f"{resume_words(job.command, folder.path, options)}"

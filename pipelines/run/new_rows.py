@@ -14,7 +14,7 @@ from pipelines.data.image_paths import readable
 from pipelines.data.tables import Kinds, columns_of, read_frame
 from pipelines.data.tables.kinds import level_of
 from pipelines.data.tables.table import counted_classes
-from pipelines.data.tables.words import counted, listed, short
+from pipelines.data.tables.words import counted, list_names, short
 from pipelines.errors import InputError, opt
 from pipelines.run_folder.names import replacing, write_table
 from pipelines.run_folder.record import AnyRecord, Record, read_record
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
+def record_of(run: Path, command: str, record_class: type[AnyRecord]) -> AnyRecord:
     """Return the record of a run, by the schema that its command declares."""
     _, record = read_record(run, Record)
     if record.command != command:
@@ -34,7 +34,7 @@ def record_of(run: Path, command: str, kind: type[AnyRecord]) -> AnyRecord:
             f"RUN must be the folder of a run of {command.replace('_', '-')}, got {run}, which "
             f"holds a run of {record.command.replace('_', '-')}"
         )
-    return read_record(run, kind)[1]
+    return read_record(run, record_class)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +73,19 @@ class NewRows:
         """Read images in the form of those of a run; ``X`` has their pixels, as uint8."""
         import pandas as pd
 
-        (paths, notes), read, rows, unreadable = files_of(images), [], [], []
+        (paths, notes), numbers_read, rows, unreadable = files_of(images), [], [], []
         white = WhiteOfRun(form.white)
         for number, path in enumerate(paths):
             try:
                 rows.append(read_image(path, form, white).astype(np.uint8))
-                read.append(number)
+                numbers_read.append(number)
             except InputError as error:
                 unreadable.append(error.flagged())
         width = form.channels * form.height * form.width
         return cls(
             Path("image"),
             np.array(rows, np.uint8).reshape(-1, width),
-            np.array(read, int),
+            np.array(numbers_read, int),
             len(paths),
             "",
             None,
@@ -119,37 +119,42 @@ class NewRows:
         columns, names = {*kinds.numbers, *kinds.categories}, {*kinds.numbers}
         if record.dataset.task == "regression":
             names.add(metadata.target)
-        how: dict[str, Any] = {"as_text": kinds.categories, "numbers": kinds.numbers}
-        how["missing"] = tuple(metadata.missing_values)
-        frame, source = read_frame(path, header=False if metadata.without_header else None, **how)
+        reading: dict[str, Any] = {"as_text": kinds.categories, "numbers": kinds.numbers}
+        reading["missing"] = tuple(metadata.missing_values)
+        frame, source = read_frame(
+            path, header=False if metadata.without_header else None, **reading
+        )
         if source.cells and not metadata.without_header and not columns <= {*frame.columns}:
-            frame, source = read_frame(path, header=True, **how)  # names that look like a row
+            frame, source = read_frame(path, header=True, **reading)  # names that look like a row
         if source.cells and metadata.without_header and metadata.target.isdecimal():
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
             if len(frame.columns) == n_known:  # the target is not there: those after it move on
-                every = (str(number) for number in range(1, n_known + 2))
-                old, new = list(map(str, frame)), [n for n in every if n != metadata.target]
-                frame.columns = pd.Index(new)
-                source = source.renamed(dict(zip(old, new, strict=True)))
+                column_numbers = (str(number) for number in range(1, n_known + 2))
+                old_names, new_names = (
+                    list(map(str, frame)),
+                    [n for n in column_numbers if n != metadata.target],
+                )
+                frame.columns = pd.Index(new_names)
+                source = source.renamed(dict(zip(old_names, new_names, strict=True)))
         X = columns_of(frame, kinds, path, source)
         _refuse_other_units(X, metadata.units, source.columns.units, path)
-        plain = (record.dataset.scaling or {}).get("kind") != "table"
-        gaps = X.isna().any(axis=1).to_numpy()
-        answered = np.flatnonzero(~gaps) if metadata.missing == "drop" else np.arange(len(X))
-        if gaps[answered].any() and (plain or metadata.missing == "refuse"):
+        is_matrix = (record.dataset.scaling or {}).get("kind") != "table"
+        has_gaps = X.isna().any(axis=1).to_numpy()
+        answered = np.flatnonzero(~has_gaps) if metadata.missing == "drop" else np.arange(len(X))
+        if has_gaps[answered].any() and (is_matrix or metadata.missing == "refuse"):
             name = next(name for name in X.columns if X[name].isna().any())
             raise InputError(
                 f"TABLE must have a value in every cell, column {short(name)} of '{path}' has none "
-                f"in {source.where(int(np.argmax(gaps)))}, and {run} was trained on rows "
+                f"in {source.where(int(np.argmax(has_gaps)))}, and {run} was trained on rows "
                 "without missing cells; fill it in, or leave the row out"
             )
         truth = None
         if metadata.target in frame.columns:
             labels = frame[metadata.target].astype(object)
             if record.dataset.task != "regression":
-                written = source.as_written(metadata.target)
-                labels[:] = labels if written is None else written
-            truth = np.array([level_of(one) for one in labels.iloc[answered]], dtype=object)
+                written_labels = source.as_written(metadata.target)
+                labels[:] = labels if written_labels is None else written_labels
+            truth = np.array([level_of(label) for label in labels.iloc[answered]], dtype=object)
             truth[labels.isna().to_numpy()[answered]] = ""
         X = X.iloc[answered].reset_index(drop=True)
         left_out = {name for name, why in metadata.left_out if why == "id"}
@@ -158,16 +163,16 @@ class NewRows:
             texts = pd.Series(source.as_written(name), dtype=object)
             if texts.str.match(r"0\d").any():
                 ids[name] = texts
-        told = source.told(names)
+        source_notes = source.notes_on(names)
         return cls(
             path,
-            np.ascontiguousarray(X.to_numpy()) if plain else X,
+            np.ascontiguousarray(X.to_numpy()) if is_matrix else X,
             answered,
             len(frame),
             metadata.target,
             truth,
             ids,
-            notes=(*told, *_filled_in(X), *_new_levels(X, metadata.levels)),
+            notes=(*source_notes, *_filled_in(X), *_new_levels(X, metadata.levels)),
         )
 
     @property
@@ -179,7 +184,7 @@ class NewRows:
             return None
         return pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
 
-    def table(self, answer: np.ndarray, more: Mapping[str, Any]) -> pd.DataFrame:
+    def table(self, answer: np.ndarray, further_columns: Mapping[str, Any]) -> pd.DataFrame:
         """The answers, a row for each row of the table: ``row``, the ids, ``predicted``, ``more``.
 
         Parameters
@@ -189,14 +194,14 @@ class NewRows:
         """
         import pandas as pd
 
-        table = pd.DataFrame({"predicted": answer, **more}, index=self.answered)
+        table = pd.DataFrame({"predicted": answer, **further_columns}, index=self.answered)
         if len(table) < self.n_rows:  # an empty cell makes no number a float, and no flag text
             table = table.convert_dtypes(
                 infer_objects=False, convert_string=False, convert_floating=False
             )
         table = table.reindex(np.arange(self.n_rows))
-        taken = [name for name in self.ids if name in table.columns or name == "row"]
-        ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken})
+        taken_names = [name for name in self.ids if name in table.columns or name == "row"]
+        ids = self.ids.rename(columns={name: f"{name} (of the table)" for name in taken_names})
         table = pd.concat([ids, table], axis=1)
         table.insert(0, "row", np.arange(1, self.n_rows + 1))
         return table
@@ -206,7 +211,7 @@ class NewRows:
         classes: np.ndarray | None,
         predicted: np.ndarray,
         output: Path | None,
-        more: Mapping[str, Any],
+        further_columns: Mapping[str, Any],
     ) -> list[str]:
         """Write a line for each row of the table; return the lines for the console.
 
@@ -223,8 +228,8 @@ class NewRows:
         answer = predicted if classes is None else classes[predicted]
         lines, against = [], f"against column {short(self.target)}"
         if classes is not None:
-            found = counted_classes(answer).split(": ", 1)[1] if len(answer) else "nothing"
-            lines.append(f"predicted  {found}")
+            class_counts = counted_classes(answer).split(": ", 1)[1] if len(answer) else "nothing"
+            lines.append(f"predicted  {class_counts}")
         elif len(answer):
             lines.append(
                 f"predicted  from {answer.min():.6g} to {answer.max():.6g}, "
@@ -232,49 +237,62 @@ class NewRows:
             )
         if self.truth is not None and classes is not None:
             names = np.array([level_of(label) for label in classes], dtype=object)
-            known = np.isin(self.truth, names)
-            if n_known := int(known.sum()):
-                wrong = int(np.sum(names[predicted[known]] != self.truth[known]))
-                unknown = int(np.sum(~known))
-                others = f"; {unknown} rows have none that was learned" if unknown else ""
-                share = f"{wrong / n_known * 100:.2f} % ({wrong} of {n_known:,})"
-                lines.append(f"error      {share} {against}{others}")
+            is_known = np.isin(self.truth, names)
+            if n_known := int(is_known.sum()):
+                n_wrong = int(np.sum(names[predicted[is_known]] != self.truth[is_known]))
+                n_unknown = int(np.sum(~is_known))
+                unknown_note = f"; {n_unknown} rows have none that was learned" if n_unknown else ""
+                error_text = f"{n_wrong / n_known * 100:.2f} % ({n_wrong} of {n_known:,})"
+                lines.append(f"error      {error_text} {against}{unknown_note}")
         elif (truth := self.numbers) is not None:
-            known = np.isfinite(truth)
-            if known.any():
-                off = float(np.abs(answer[known] - truth[known]).mean())
-                lines.append(f"error      {off:.6g} on average ({known.sum():,} rows) {against}")
-        table = self.table(answer, more)
-        to = output or self.path.parent
-        to = to / f"{self.path.stem}-predictions.csv" if to.is_dir() else to
+            is_known = np.isfinite(truth)
+            if is_known.any():
+                mean_error = float(np.abs(answer[is_known] - truth[is_known]).mean())
+                lines.append(
+                    f"error      {mean_error:.6g} on average ({is_known.sum():,} rows) {against}"
+                )
+        table = self.table(answer, further_columns)
+        output_path = output or self.path.parent
+        output_path = (
+            output_path / f"{self.path.stem}-predictions.csv"
+            if output_path.is_dir()
+            else output_path
+        )
         columns = ", ".join(short(name)[1:-1] for name in table.columns[:8])
         more_columns = ", …" * (len(table.columns) > 8)
         try:
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if to.suffix == ".parquet":
-                write_table(table, to, index=False)
+            output_path.parent.mkdir(parents=True, exist_ok=True)
+            if output_path.suffix == ".parquet":
+                write_table(table, output_path, index=False)
             else:
-                for name, kind in table.dtypes.items():
-                    if kind.kind not in "biufcmM":
+                for name, dtype in table.dtypes.items():
+                    if dtype.kind not in "biufcmM":
                         table[name] = table[name].astype(object).map(_harmless)
-                with replacing(to) as file:
+                with replacing(output_path) as file:
                     table.rename(columns=_harmless).to_csv(file, index=False)
         except OSError as error:
             raise InputError(
-                f"{opt('output')} must be a file that can be written, got {to}: "
+                f"{opt('output')} must be a file that can be written, got {output_path}: "
                 f"{error.strerror}; name another"
             ) from None
-        without = self.n_rows - len(self.answered)
-        why = "with missing cells" if self.unreadable is None else "that cannot be read"
-        gaps = f", {without} {why} left without an answer" if without else ""
-        read = f"table      {self.path}: {counted(self.n_rows, 'row')}"
+        n_unanswered = self.n_rows - len(self.answered)
+        reason = "with missing cells" if self.unreadable is None else "that cannot be read"
+        unanswered_note = (
+            f", {n_unanswered} {reason} left without an answer" if n_unanswered else ""
+        )
+        input_line = f"table      {self.path}: {counted(self.n_rows, 'row')}"
         if self.unreadable is not None:
-            read = f"images     {self.n_rows:,}"
+            input_line = f"images     {self.n_rows:,}"
         notes = [f"note       {note}" for note in self.notes]
-        return [f"{read}{gaps}", *notes, *lines, f"answers    {to}: {columns}{more_columns}"]
+        return [
+            f"{input_line}{unanswered_note}",
+            *notes,
+            *lines,
+            f"answers    {output_path}: {columns}{more_columns}",
+        ]
 
 
-def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
+def class_columns(prefix: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
     """Return ``kind_CLASS`` for each class.
 
     Parameters
@@ -284,7 +302,7 @@ def class_columns(kind: str, classes: Iterable[Any], values: np.ndarray) -> dict
     """
     if values.ndim == 1:
         values = np.column_stack([-values, values])
-    return {f"{kind}_{label}": column for label, column in zip(classes, values.T, strict=True)}
+    return {f"{prefix}_{label}": column for label, column in zip(classes, values.T, strict=True)}
 
 
 def _refuse_other_units(
@@ -292,15 +310,15 @@ def _refuse_other_units(
 ) -> None:
     """Raise InputError where the numbers of a column are in another unit than those learned."""
     for name in X.columns:
-        unit, other = learned.get(name, ""), units.get(name, "")
-        if other != unit and X[name].notna().any():
-            needs, has = (
+        unit, new_unit = learned.get(name, ""), units.get(name, "")
+        if new_unit != unit and X[name].notna().any():
+            needed, present = (
                 f"numbers with {short(word)}" if word else "numbers without a unit"
-                for word in (unit, other)
+                for word in (unit, new_unit)
             )
             raise InputError(
-                f"TABLE must have {needs} in column {short(name)}, as the run was trained on, "
-                f"'{path}' has {has}; convert them"
+                f"TABLE must have {needed} in column {short(name)}, as the run was trained on, "
+                f"'{path}' has {present}; convert them"
             )
 
 
@@ -318,12 +336,12 @@ def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[s
     """Return what is said of levels that the table of the run lacks."""
     notes = []
     for name, levels in learned.items():
-        new = X[name][X[name].notna() & ~X[name].isin(levels)]
-        if len(new):
-            words = new.unique()
+        new_cells = X[name][X[name].notna() & ~X[name].isin(levels)]
+        if len(new_cells):
+            words = new_cells.unique()
             notes.append(
                 f"column {short(name)} has {counted(len(words), 'level')} that the run did not "
-                f"learn: {listed(words)}, in {counted(len(new), 'row')}"
+                f"learn: {list_names(words)}, in {counted(len(new_cells), 'row')}"
             )
     return notes
 

@@ -90,14 +90,14 @@ def option(
 
 
 def argument(
-    metavar: str, help: str, *, default: Any = dataclasses.MISSING, several: bool = False
+    metavar: str, help: str, *, default: Any = dataclasses.MISSING, takes_several: bool = False
 ) -> Any:
     """Return a dataclass field that is a path which stands on the command line without a flag.
 
-    It must be given if it has no default; with ``several`` it is a tuple of one path or more.
+    It must be given if it has no default; with ``list_option`` it is a tuple of one path or more.
     Messages name it by its ``metavar``, and it stays as it was typed.
     """
-    nargs = "*" if several else "?"
+    nargs = "*" if takes_several else "?"
     return option(default, help, parse=Path, metavar=metavar, nargs=nargs, positional=True)
 
 
@@ -123,15 +123,17 @@ increasing_log10 = rule(
 )
 number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
 real = partial(option, parse=float, rule=finite, metavar="NUMBER")
-several = partial(option, nargs="+")
-share = partial(real, rule=rule("between 0 and 1", lambda value: 0 < value < 1), metavar="FRACTION")
+list_option = partial(option, nargs="+")
+fraction = partial(
+    real, rule=rule("between 0 and 1", lambda value: 0 < value < 1), metavar="FRACTION"
+)
 
 
-def of_python(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+def python_options(options_class: type[Any]) -> list[dataclasses.Field[Any]]:
     """Return the options that a command has from Python, too, in the order of its help."""
-    fields = [field for field in dataclasses.fields(kind) if field.metadata["python"]]
-    groups = in_order([group_of(kind, field.name) for field in fields])
-    return sorted(fields, key=lambda field: groups.index(group_of(kind, field.name)))
+    fields = [field for field in dataclasses.fields(options_class) if field.metadata["python"]]
+    groups = ordered_groups([group_of(options_class, field.name) for field in fields])
+    return sorted(fields, key=lambda field: groups.index(group_of(options_class, field.name)))
 
 
 def _is_argument(field: dataclasses.Field[Any]) -> bool:
@@ -148,15 +150,15 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = message.removeprefix("argument ")
-        for kind, words in (("int", "a whole number"), ("float", "a number")):
-            message = message.replace(f": invalid {kind} value: ", f" must be {words}, got ")
+        for type_name, words in (("int", "a whole number"), ("float", "a number")):
+            message = message.replace(f": invalid {type_name} value: ", f" must be {words}, got ")
         raise InputError(message)
 
 
 class _ShowVersion(argparse.Action):
     """Prints the version and exits; it is looked up only where that is asked for."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> NoReturn:
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
         from importlib.metadata import version
 
         print(f"pleasingly {version('pleasingly')}")
@@ -169,11 +171,11 @@ def make_parser(
     """The parser of a command's options; ``uses`` are the examples that ``--help`` ends with."""
     fields = dataclasses.fields(options)
     arguments = list(filter(_is_argument, fields))
-    examples = [f"  {program(command)} {one}" for one in uses]
+    examples = [f"  {program(command)} {use}" for use in uses]
     parser = OneLineParser(
         prog=program(command),
         usage=" ".join(["%(prog)s", *map(_in_usage, arguments), "[options]"]),
-        description="\n".join(wrapped(description, shutil.get_terminal_size().columns - 2)),
+        description="\n".join(wrap_text(description, shutil.get_terminal_size().columns - 2)),
         epilog="\n".join(["examples:", *examples]) if uses else None,
         formatter_class=Formatter,
         argument_default=argparse.SUPPRESS,
@@ -182,28 +184,28 @@ def make_parser(
     )
     # argparse alone takes -1e-3 for a flag, and a list that begins so.
     parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(,.*)?$")
-    first = parser.add_argument_group("arguments")  # not shown where it has none
+    argument_group = parser.add_argument_group("arguments")  # not shown where it has none
     for field in arguments:
         words = {name: field.metadata[name] for name in ("metavar", "nargs", "help")}
-        first.add_argument(field.name, **words)
+        argument_group.add_argument(field.name, **words)
     fields = tuple(field for field in fields if not _is_argument(field))
-    group_names = in_order([group_of(options, field.name) for field in fields])
+    group_names = ordered_groups([group_of(options, field.name) for field in fields])
     groups = {name: parser.add_argument_group(name) for name in group_names}
     for field in fields:
-        about, group = field.metadata, groups[group_of(options, field.name)]
+        metadata, group = field.metadata, groups[group_of(options, field.name)]
         if field.default is False:
-            group.add_argument(flag_of(field.name), action="store_true", help=about["help"])
+            group.add_argument(flag_of(field.name), action="store_true", help=metadata["help"])
             continue
-        text = about["help"]
+        text = metadata["help"]
         if field.default not in (None, ()):
-            text += f" (default: {shown(field.default)})"
+            text += f" (default: {as_text(field.default)})"
         group.add_argument(
             flag_of(field.name),
-            action="extend" if about["nargs"] == "+" else "store",
-            type=about["parse"],
-            choices=about["choices"],
-            metavar=about["metavar"],
-            nargs=about["nargs"],
+            action="extend" if metadata["nargs"] == "+" else "store",
+            type=metadata["parse"],
+            choices=metadata["choices"],
+            metavar=metadata["metavar"],
+            nargs=metadata["nargs"],
             help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
         )
     groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and exit")
@@ -229,17 +231,17 @@ def check_options(options: Any) -> None:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         rule, choices = field.metadata["rule"], field.metadata["choices"]
-        if rule is not None and value is not None and (broken := rule.check(value)):
-            raise InputError(f"{_name(field)} must be {broken}, got {shown(value)}")
+        if rule is not None and value is not None and (broken_rule := rule.check(value)):
+            raise InputError(f"{_name(field)} must be {broken_rule}, got {as_text(value)}")
         if choices and value not in choices:
             names = ", ".join(choices)
-            raise InputError(f"{_name(field)} must be one of {names}, got {shown(value)}")
+            raise InputError(f"{_name(field)} must be one of {names}, got {as_text(value)}")
     if hasattr(options, "check"):
         options.check()
 
 
 def parse_options(
-    kind: type[Chosen],
+    options_class: type[Chosen],
     command: str,
     description: str,
     argv: Sequence[str] | None,
@@ -257,30 +259,33 @@ def parse_options(
     InputError
         An option is unknown, unreadable or breaks its rule, or an argument is missing.
     """
-    fields = dataclasses.fields(kind)
+    fields = dataclasses.fields(options_class)
     # Intermixed: options may stand between the arguments, too.
-    known, unknown = make_parser(kind, command, description, uses).parse_known_intermixed_args(argv)
-    if unknown:
+    parsed, unknown_words = make_parser(
+        options_class, command, description, uses
+    ).parse_known_intermixed_args(argv)
+    if unknown_words:
         flags = [flag_of(field.name) for field in fields if not _is_argument(field)]
-        name = unknown[0].split("=")[0]
-        name = getattr(kind, "elsewhere", {}).get(name, name)
-        way_out = getattr(kind, "ways_out", {}).get(name)
+        name = unknown_words[0].split("=")[0]
+        name = getattr(options_class, "elsewhere", {}).get(name, name)
+        way_out = getattr(options_class, "ways_out", {}).get(name)
         way_out = way_out or nearest(name, flags, "--help lists the options")
-        raise InputError(f"{unknown[0]} is not an option of this command; {way_out}")
-    given = {
-        name: tuple(one) if isinstance(one, list) else one for name, one in vars(known).items()
+        raise InputError(f"{unknown_words[0]} is not an option of this command; {way_out}")
+    typed_options = {
+        name: tuple(word_or_list) if isinstance(word_or_list, list) else word_or_list
+        for name, word_or_list in vars(parsed).items()
     }
     for field in filter(_is_argument, fields):
-        if field.name in given:
-            value, parse = given[field.name], field.metadata["parse"]
-            several = isinstance(value, tuple)
-            given[field.name] = tuple(map(parse, value)) if several else parse(value)
+        if field.name in typed_options:
+            value, parse = typed_options[field.name], field.metadata["parse"]
+            is_list = isinstance(value, tuple)
+            typed_options[field.name] = tuple(map(parse, value)) if is_list else parse(value)
         elif field.default is dataclasses.MISSING:
-            about = field.metadata["help"]
+            meaning = field.metadata["help"]
             raise InputError(
-                f"{_name(field)} must be {about}, got none; {program(command)} --help shows more"
+                f"{_name(field)} must be {meaning}, got none; {program(command)} --help shows more"
             )
-    options = kind(**given)
+    options = options_class(**typed_options)
     paths = {
         field.name: _absolute(value, path)
         for field in fields
@@ -296,29 +301,29 @@ def parse_options(
                     f"'{text}'; rename it, or give a link to it"
                 )
     check_options(options)
-    return options, {name: getattr(options, name) for name in given}
+    return options, {name: getattr(options, name) for name in typed_options}
 
 
 def _absolute(value: Any, path: str) -> Any:
     if isinstance(value, tuple):
-        return tuple(_absolute(one, path) for one in value)
+        return tuple(_absolute(part, path) for part in value)
     expanded = os.path.expanduser(value)
     is_path = path == "folder" or os.path.isfile(expanded)
     return os.path.abspath(expanded) if is_path else value
 
 
-def shown(value: Any, between: str = " ") -> str:
+def as_text(value: Any, between: str = " ") -> str:
     """Return an option's value as it is typed; ``between`` stands between those of several."""
     return between.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def group_of(kind: type[Any], name: str) -> str:
+def group_of(options_class: type[Any], name: str) -> str:
     """Return the group of an option: that of its dataclass, else that of the command."""
-    owner = next(one for one in kind.__mro__ if name in get_annotations(one))
-    return str(vars(owner).get("group") or vars(kind).get("group", "options"))
+    owner = next(base for base in options_class.__mro__ if name in get_annotations(base))
+    return str(vars(owner).get("group") or vars(options_class).get("group", "options"))
 
 
-def in_order(groups: Sequence[str]) -> list[str]:
+def ordered_groups(groups: Sequence[str]) -> list[str]:
     """Return groups, each once: the task's, the command's own, where and how it is run."""
     order = {"data": -1, "cluster": 1, "run": 2}
     return sorted(dict.fromkeys(groups), key=lambda group: order.get(group, 0))
@@ -328,10 +333,10 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
     """Lines as wide as the terminal that break between words, and nowhere else."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrapped(text, width)
+        return wrap_text(text, width)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """Return the lines of a text, which is cut between its words."""
     text = " ".join(text.split())
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)

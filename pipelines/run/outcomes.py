@@ -25,7 +25,7 @@ from pipelines.run.errors import OUT_OF_MEMORY, is_out_of_memory
 from pipelines.run.events import Line, ProgressReporter
 
 
-class Task(Protocol):
+class TaskDescription(Protocol):
     """A task's description; hashable."""
 
     @property
@@ -37,7 +37,7 @@ class Task(Protocol):
         """Predicted, in any unit of time."""
 
 
-AnyTask = TypeVar("AnyTask", bound=Task)
+AnyTask = TypeVar("AnyTask", bound=TaskDescription)
 Work = Callable[..., Any]  # (shared, task); see ``event`` on ``report``
 
 
@@ -77,7 +77,7 @@ class Outcome(Generic[AnyTask]):
     has_next: bool = False
 
 
-def measured(
+def run_measured(
     work: Work,
     shared: Any,
     task: AnyTask,
@@ -100,7 +100,7 @@ def measured(
     memory = partial(peak_memory, worker, worker.monitor.count - 1) if worker else dict
     reporter = ProgressReporter(task.name, address, line(), memory) if line else None
     started, clock = time.time(), time.perf_counter()
-    with compilation_reported(reporter.compiling if reporter else None) as compilation:
+    with report_compilation(reporter.compiling if reporter else None) as compilation:
         try:
             if isgeneratorfunction(work):
                 result = _collect(work(shared, task), reporter)
@@ -124,21 +124,21 @@ def measured(
     }
 
 
-def _collect(items: Generator[Any], reporter: ProgressReporter | None) -> list[Any]:
+def _collect(results: Generator[Any], reporter: ProgressReporter | None) -> list[Any]:
     """Return what work yields but its progress, which is reported with the rows before it."""
     rows, n_reported = list[Any](), 0
-    with closing(items):  # what it holds is let go of at once, even where reporting fails
-        for item in items:
-            if not isinstance(item, Progress):
-                rows.append(item)
+    with closing(results):  # what it holds is let go of at once, even where reporting fails
+        for result in results:
+            if not isinstance(result, Progress):
+                rows.append(result)
             elif reporter is not None:
-                reporter(item.fraction, rows[n_reported:], item.note)
+                reporter(result.fraction, rows[n_reported:], result.note)
                 n_reported = len(rows)
     return rows
 
 
 @contextmanager
-def compilation_reported(report: Callable[[int], None] | None) -> Iterator[Any]:
+def report_compilation(report: Callable[[int], None] | None) -> Iterator[Any]:
     """Yield a numba timer of compilation, and call ``report`` with how many functions are begun.
 
     And with 0 where none is compiled any more. Of ours alone. What numba finds in its cache it does
@@ -177,9 +177,9 @@ def without_compilation(
     """Take the seconds of compiling off the times of a task's rows, which shared them."""
     if not compile_seconds or not seconds:
         return rows
-    share = max(0.0, 1 - compile_seconds / seconds)
+    fraction = max(0.0, 1 - compile_seconds / seconds)
     times = "fit_seconds", "score_seconds"
-    return [row | {name: share * row[name] for name in times if row.get(name)} for row in rows]
+    return [row | {name: fraction * row[name] for name in times if row.get(name)} for row in rows]
 
 
 def _worker() -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.commands import job_of
 from pipelines.console import echo, print_error
 from pipelines.errors import InputError, error_line, nearest, opt
-from pipelines.run.options import argument, option, parse_options, several
+from pipelines.run.options import argument, list_option, option, parse_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class PredictOptions:
     table: Path | None = argument(
         "TABLE", "a table: .csv, .tsv, .data, .txt, .parquet or .npz", default=None
     )
-    image: tuple[Path, ...] = several(
+    image: tuple[Path, ...] = list_option(
         (),
         "images that Pillow reads, such as .png and .jpg, and folders of them",
         parse=Path,
@@ -84,7 +84,7 @@ class PredictOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class ModelAnswer:
     """What a model says of rows.
 
     Attributes
@@ -105,8 +105,8 @@ class Predicted:
 
 def main(
     command: str,
-    kind: type[PredictOptions],
-    predict_rows: Callable[[NewRows, Any], Predicted],
+    options_class: type[PredictOptions],
+    predict_rows: Callable[[NewRows, Any], ModelAnswer],
     argv: Sequence[str],
 ) -> int:
     """Read the command line after ``COMMAND predict``, and predict.
@@ -131,11 +131,11 @@ def main(
     from pipelines.run_folder.names import RECORD, REPORT
     from pipelines.run_folder.record import Record
 
-    options, _ = parse_options(kind, f"{command} predict", kind.description, argv)
+    options, _ = parse_options(options_class, f"{command} predict", options_class.description, argv)
     record = record_of(options.run, command, Record)
     if (file := options.output) is not None and file.exists():
-        of_run = (options.run / name for name in (RECORD, REPORT, *record.files))
-        inputs = [path for path in (options.table, *of_run) if path is not None]
+        run_files = (options.run / name for name in (RECORD, REPORT, *record.files))
+        inputs = [path for path in (options.table, *run_files) if path is not None]
         if file.is_file() and any(path.exists() and file.samefile(path) for path in inputs):
             raise InputError(
                 f"{opt('output')} must be a file of its own, got {file}, which predict reads or "
@@ -150,15 +150,21 @@ def main(
         )
     else:
         rows = NewRows.of_images(ImageFormat(**record.image_form.model_dump()), options.image)
-    for why in rows.unreadable or ():
-        print_error(command, why)
+    for reason in rows.unreadable or ():
+        print_error(command, reason)
     if rows.unreadable is not None and not len(rows.answered):
         return 2
-    said = _predicted(predict_rows, rows, options)
+    model_answer = _predicted(predict_rows, rows, options)
     for line in (
-        *(_of_images(rows, said) if said.of_images is None else said.of_images),
-        *rows.write(said.classes, said.predicted, options.output, said.columns),
-        *said.remarks,
+        *(
+            _of_images(rows, model_answer)
+            if model_answer.of_images is None
+            else model_answer.of_images
+        ),
+        *rows.write(
+            model_answer.classes, model_answer.predicted, options.output, model_answer.columns
+        ),
+        *model_answer.remarks,
     ):
         echo(line)
     return 1 if rows.unreadable else 0
@@ -178,16 +184,16 @@ def _rows_of_table(run: Path, record: Record, table: Path) -> NewRows:
 
 
 def _predicted(
-    predict_rows: Callable[[NewRows, Any], Predicted], rows: NewRows, options: PredictOptions
-) -> Predicted:
+    predict_rows: Callable[[NewRows, Any], ModelAnswer], rows: NewRows, options: PredictOptions
+) -> ModelAnswer:
     try:
         return predict_rows(rows, options)
     except InputError:
         raise
     except ValueError as error:  # what models say of values that they cannot take
-        what = "images" if options.table is None else f"'{options.table}'"
+        name = "images" if options.table is None else f"'{options.table}'"
         raise InputError(
-            f"predict needs rows that the model can take, got {what}: {error_line(error)}; leave "
+            f"predict needs rows that the model can take, got {name}: {error_line(error)}; leave "
             "such rows out"
         ) from None
 
@@ -218,15 +224,15 @@ def predict_frame(run: Path, rows: Any, **code: Any) -> pd.DataFrame:
 
     _, record = read_record(run, Record)
     job = job_of(record.command)
-    if job is None or job.kind_of_predict is None:
+    if job is None or job.predict_options_class is None:
         raise InputError(
             f"predict needs a run with a model, got {run}, which is a run of {record.command}; "
             "take one of svm_grid, nn_bagging or cross_validate"
         )
-    known = {"network"} & {field.name for field in fields(job.kind_of_predict)}
-    if wrong := next(iter(code.keys() - known), None):
-        way_out = nearest(wrong, known, "leave it out")
-        raise InputError(f"{wrong} is not a parameter of predict of this run; {way_out}")
+    parameter_names = {"network"} & {field.name for field in fields(job.predict_options_class)}
+    if wrong_name := next(iter(code.keys() - parameter_names), None):
+        way_out = nearest(wrong_name, parameter_names, "leave it out")
+        raise InputError(f"{wrong_name} is not a parameter of predict of this run; {way_out}")
     _, record = read_record(run, job.record)
     with TemporaryDirectory() as folder:
         table, is_path = Path(folder) / "rows.parquet", isinstance(rows, str | os.PathLike)
@@ -234,25 +240,29 @@ def predict_frame(run: Path, rows: Any, **code: Any) -> pd.DataFrame:
         try:
             if is_path:
                 table = Path(rows).expanduser()
-                new = _rows_of_path(run, record, table)
+                new_rows = _rows_of_path(run, record, table)
             elif is_array and record.dataset.table is None:
-                new = _rows_of_array(run, record, np.asarray(rows))
+                new_rows = _rows_of_array(run, record, np.asarray(rows))
             else:
                 frame = _as_frame(rows, record) if is_array else rows
                 _write_frame(frame, table)
-                new = _rows_of_table(run, record, table)
-            options = job.kind_of_predict(run=run, table=table, **code)
-            said = _predicted(job.predict_rows, new, options)
+                new_rows = _rows_of_table(run, record, table)
+            options = job.predict_options_class(run=run, table=table, **code)
+            model_answer = _predicted(job.predict_rows, new_rows, options)
         except InputError as error:
             words = str(error).replace("TABLE", "rows").replace("RUN must", "the run must")
             if not is_path:
-                kind = "array" if is_array else "DataFrame"
-                words = words.replace(f"'{table}'", f"the {kind}")
+                rows_type = "array" if is_array else "DataFrame"
+                words = words.replace(f"'{table}'", f"the {rows_type}")
             raise InputError(words) from None
-    for note in new.notes:
+    for note in new_rows.notes:
         warnings.warn(note, UserWarning, stacklevel=3)
-    answer = said.predicted if said.classes is None else said.classes[said.predicted]
-    return new.table(answer, said.columns)
+    answer = (
+        model_answer.predicted
+        if model_answer.classes is None
+        else model_answer.classes[model_answer.predicted]
+    )
+    return new_rows.table(answer, model_answer.columns)
 
 
 def _rows_of_path(run: Path, record: Record, path: Path) -> NewRows:
@@ -262,8 +272,8 @@ def _rows_of_path(run: Path, record: Record, path: Path) -> NewRows:
     if record.image_form is None:
         return _rows_of_table(run, record, path)
     rows = NewRows.of_images(ImageFormat(**record.image_form.model_dump()), [path])
-    for why in rows.unreadable or ():
-        warnings.warn(why, UserWarning, stacklevel=4)
+    for reason in rows.unreadable or ():
+        warnings.warn(reason, UserWarning, stacklevel=4)
     if not len(rows.answered):
         raise InputError(f"rows must be images that can be read, got {path}; name others")
     return rows
@@ -308,7 +318,7 @@ def _write_frame(frame: pd.DataFrame, path: Path) -> None:
         raise InputError("rows must be at least one, got an empty DataFrame; pass some")
     frame = frame.reset_index(drop=True)
     frame.columns = frame.columns.map(str)
-    for name in frame.columns[[kind.kind == "O" for kind in frame.dtypes]]:
+    for name in frame.columns[[dtype.kind == "O" for dtype in frame.dtypes]]:
         column = frame[name]
         try:
             if column.ndim == 1:
@@ -324,13 +334,15 @@ def _write_frame(frame: pd.DataFrame, path: Path) -> None:
         ) from None
 
 
-def _of_images(rows: NewRows, said: Predicted) -> list[str]:
+def _of_images(rows: NewRows, model_answer: ModelAnswer) -> list[str]:
     """Return lines with the classes of the first images; none where the rows are a table's."""
-    if rows.unreadable is None or said.classes is None:
+    if rows.unreadable is None or model_answer.classes is None:
         return []
-    shown = zip(rows.images[:SHOWN], said.classes[said.predicted], strict=False)
-    lines = [f"image      {path}: {label}" for path, label in shown]
-    if (n := len(said.predicted) - SHOWN) > 0:
+    labelled_images = zip(
+        rows.images[:SHOWN], model_answer.classes[model_answer.predicted], strict=False
+    )
+    lines = [f"image      {path}: {label}" for path, label in labelled_images]
+    if (n := len(model_answer.predicted) - SHOWN) > 0:
         lines.append(f"           and {n:,} more in the table of answers")
     return lines
 

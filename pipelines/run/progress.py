@@ -17,7 +17,7 @@ from typing import Any
 
 from cluster_setup.workers import Presence
 from pipelines.console import echo, printable
-from pipelines.run.outcomes import Task
+from pipelines.run.outcomes import TaskDescription
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
@@ -28,31 +28,31 @@ PLACE = re.compile(r"\b(member|candidate|fold|outer|share)=(\S+)")  # in the nam
 ENOUGH = 0.1  # of the predicted cost, from which the first tasks tell how long the others take
 
 
-def clock(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Return seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, remainder = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes}:{rest:02d} min"
+        return f"{minutes}:{remainder:02d} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d} h"
 
 
-def in_words(name: str) -> str:
+def task_label(name: str) -> str:
     """A task's name as a person reads it: ``member 1, candidate 5, 5 folds``."""
-    about = name.partition("-")[2]
-    places = PLACE.findall(about)
-    rest = " ".join(PLACE.sub("", about).split())
+    details = name.partition("-")[2]
+    places = PLACE.findall(details)
+    other_words = " ".join(PLACE.sub("", details).split())
     if not places:
         return name
-    return ", ".join(filter(None, [*(f"{what} {value}" for what, value in places), rest]))
+    return ", ".join(filter(None, [*(f"{label} {value}" for label, value in places), other_words]))
 
 
-class Progress:
+class RunProgress:
     """Tasks done, their share of the predicted cost, and the time that share leaves.
 
     This class shows nothing; those below do.
@@ -74,7 +74,9 @@ class Progress:
         self._compiled = 0  # functions that the task at work has begun to compile
         self._notes: dict[str, str] = {}  # what tasks do before their fits, by their names
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
-        self._inside: dict[str, tuple[Task, float]] = {}  # tasks at work, and their share done
+        self._running: dict[
+            str, tuple[TaskDescription, float]
+        ] = {}  # tasks at work, and their share done
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
         self._ask, self._present = presence, Presence()
@@ -82,7 +84,7 @@ class Progress:
         self.look_for_workers()
 
     def expect(
-        self, n_tasks: int, cost: float, left: float = math.inf, at_least: bool = False
+        self, n_tasks: int, cost: float, seconds_left: float = math.inf, at_least: bool = False
     ) -> None:
         """Take up how many tasks there are, their predicted cost and the seconds left for them.
 
@@ -90,12 +92,12 @@ class Progress:
         """
         with self._guard:
             self._n_tasks, self._total, self._at_least = n_tasks, cost, at_least
-            self._ends = time.monotonic() + left
+            self._ends = time.monotonic() + seconds_left
 
-    def advance(self, task: Task, failed: bool) -> None:
+    def advance(self, task: TaskDescription, failed: bool) -> None:
         """Count one more finished task."""
         with self._guard:
-            self._inside.pop(task.name, None)
+            self._running.pop(task.name, None)
             self._notes.pop(task.name, None)
             self._compiled = 0
             self._n_done += 1
@@ -103,7 +105,9 @@ class Progress:
             self._cost_done += task.cost
             self.show(ended=True)
 
-    def update(self, task: Task, share: float, compiled: int = 0, note: str = "") -> None:
+    def update(
+        self, task: TaskDescription, fraction: float, compiled: int = 0, note: str = ""
+    ) -> None:
         """Record the share of a running task that is done, or what it does before its fits.
 
         Parameters
@@ -117,11 +121,11 @@ class Progress:
                 self._notes[task.name] = note
                 self.show()
                 return
-            began, self._compiled = bool(compiled and not self._compiled), compiled
-            if share or not compiled:
-                self._inside.pop(task.name, None)  # what was heard last stands last
-                self._inside[task.name] = task, share
-            if began:
+            has_begun, self._compiled = bool(compiled and not self._compiled), compiled
+            if fraction or not compiled:
+                self._running.pop(task.name, None)  # what was heard last stands last
+                self._running[task.name] = task, fraction
+            if has_begun:
                 self.show()
 
     def best(self, text: str) -> None:
@@ -156,7 +160,9 @@ class Progress:
     @property
     def _done_by_now(self) -> float:
         """The predicted cost of what is done, also inside tasks that go on."""
-        return self._cost_done + sum(task.cost * share for task, share in self._inside.values())
+        return self._cost_done + sum(
+            task.cost * fraction for task, fraction in self._running.values()
+        )
 
     @property
     def tasks(self) -> str:
@@ -171,20 +177,26 @@ class Progress:
     @property
     def times(self) -> str:
         """The time that has passed, and the time that is left where that can be told."""
-        done, elapsed = self._done_by_now, time.monotonic() - self._started
+        cost_done, elapsed = self._done_by_now, time.monotonic() - self._started
         n_workers = self._present.workers
         # The first tasks may be mostly compilation; what tells of itself from inside is compiled,
         # but what it says at first is far off: networks may end early, large problems come first.
-        first = self._n_done <= max(1, n_workers)
-        compiles = first and elapsed < SECONDS_OF_COMPILATION and not self._inside
-        unknown = first and done < ENOUGH * self._total
-        deserted = self._ask is not None and not n_workers
-        if not done or self._n_done == self._n_tasks or compiles or unknown or deserted:
-            return clock(elapsed)
-        left = (elapsed - self._deserted) * max(0.0, self._total - done) / done
+        is_first = self._n_done <= max(1, n_workers)
+        may_compile = is_first and elapsed < SECONDS_OF_COMPILATION and not self._running
+        is_unknown = is_first and cost_done < ENOUGH * self._total
+        is_deserted = self._ask is not None and not n_workers
+        if (
+            not cost_done
+            or self._n_done == self._n_tasks
+            or may_compile
+            or is_unknown
+            or is_deserted
+        ):
+            return time_text(elapsed)
+        seconds_left = (elapsed - self._deserted) * max(0.0, self._total - cost_done) / cost_done
         until_end = max(0.0, self._ends - time.monotonic())
-        about = "at least" if self._at_least and left < until_end else "about"
-        return f"{clock(elapsed)}, {about} {clock(min(left, until_end))} left"
+        qualifier = "at least" if self._at_least and seconds_left < until_end else "about"
+        return f"{time_text(elapsed)}, {qualifier} {time_text(min(seconds_left, until_end))} left"
 
     @property
     def compiling(self) -> str:
@@ -200,16 +212,18 @@ class Progress:
     @property
     def at_work(self) -> str:
         """The task of which was heard last, and how far it is; empty where none has told."""
-        if not self._inside or self._n_done == self._n_tasks:
+        if not self._running or self._n_done == self._n_tasks:
             return ""
-        task, share = list(self._inside.values())[-1]
-        more = f", {len(self._inside) - 1} more" if len(self._inside) > 1 else ""
-        return f"{getattr(task, 'words', '') or in_words(task.name)}: {int(100 * share)} %{more}"
+        task, fraction = list(self._running.values())[-1]
+        note = f", {len(self._running) - 1} more" if len(self._running) > 1 else ""
+        return (
+            f"{getattr(task, 'words', '') or task_label(task.name)}: {int(100 * fraction)} %{note}"
+        )
 
 
-class _Lines(Progress):
-    def __init__(self, *of_all: Any) -> None:
-        super().__init__(*of_all)
+class _Lines(RunProgress):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._last = time.monotonic()
         self._has_compiled = False
         self._noted = set[str]()
@@ -219,28 +233,28 @@ class _Lines(Progress):
             echo("compiling  code for this problem (kept on this machine for later runs)")
             self._has_compiled = True
         for note in sorted({*self._notes.values()} - self._noted):
-            first, _, rest = note.partition(" ")
-            echo(f"{first:<10} {rest}")
+            label, _, text = note.partition(" ")
+            echo(f"{label:<10} {text}")
             self._noted.add(note)
-        waited = time.monotonic() - self._last
-        is_due = waited >= (SECONDS_BETWEEN_LINES if ended else SECONDS_OF_SILENCE)
+        seconds_waited = time.monotonic() - self._last
+        is_due = seconds_waited >= (SECONDS_BETWEEN_LINES if ended else SECONDS_OF_SILENCE)
         if not is_due and not (ended and self._n_done == self._n_tasks):
             return
         self._last = time.monotonic()
-        inside = self.compiling or self.notes or ("" if ended else self.at_work)  # a long task
-        parts = [f"{self.percent} %", self.tasks, self.times, inside, self._best]
+        activity = self.compiling or self.notes or ("" if ended else self.at_work)  # a long task
+        parts = [f"{self.percent} %", self.tasks, self.times, activity, self._best]
         echo(f"progress   {', '.join(filter(None, parts))}")
 
 
-class _Bar(Progress):
+class _Bar(RunProgress):
     """Drawn by rich, on a terminal or as a notebook's widget.
 
     Below it stand what is done, the task that was heard of last, and the best candidate so far.
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
-    def __init__(self, *of_all: Any) -> None:
-        super().__init__(*of_all)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         from rich.console import Console
         from rich.live import Live
 
@@ -271,13 +285,17 @@ class _Bar(Progress):
             ProgressBar(total=100, completed=self.percent, width=10),
             Text(f"{self.percent:>3} %  {self.times}"),
         )
-        once = f"{self.compiling}, kept for later runs" if self._compiled else ""
-        below = [line for line in (once, self.notes, self.tasks, self.at_work, self._best) if line]
+        compiling_line = f"{self.compiling}, kept for later runs" if self._compiled else ""
+        lines = [
+            line
+            for line in (compiling_line, self.notes, self.tasks, self.at_work, self._best)
+            if line
+        ]
         return Group(
             bar,
             *(
                 Text(printable(f"{'':11}{line}"), no_wrap=True, overflow="ellipsis")
-                for line in below
+                for line in lines
             ),
         )
 
@@ -289,34 +307,34 @@ class _Bar(Progress):
 @contextmanager
 def show_progress(
     n_tasks: int, cost: float, quiet: bool, presence: Callable[[], Presence] | None = None
-) -> Iterator[Progress]:
+) -> Iterator[RunProgress]:
     """Show the progress of ``n_tasks`` tasks whose predicted costs add up to ``cost``.
 
     ``presence`` tells who is there to work at that moment.
     """
     if quiet or not n_tasks:
-        yield Progress()
+        yield RunProgress()
         return
     has_bar = sys.stdout.isatty()
     if "ipykernel" in sys.modules and find_spec("ipywidgets") is not None:
         from rich.console import Console
 
         has_bar = has_bar or Console().is_jupyter
-    shown: Progress = (_Bar if has_bar else _Lines)(n_tasks, cost, presence)
+    progress: RunProgress = (_Bar if has_bar else _Lines)(n_tasks, cost, presence)
     ended = threading.Event()
 
     def look_on() -> None:
         while not ended.wait(SECONDS_BETWEEN_LOOKS):
-            shown.look_for_workers()
-            with shown._guard:
+            progress.look_for_workers()
+            with progress._guard:
                 if not ended.is_set():
-                    shown.show()
+                    progress.show()
 
     thread = threading.Thread(target=look_on, daemon=True)
     thread.start()
     try:
-        yield shown
+        yield progress
     finally:
         ended.set()
         thread.join(SECONDS_FOR_THE_LAST_LOOK)
-        shown.close()
+        progress.close()

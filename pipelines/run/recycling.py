@@ -92,8 +92,8 @@ class ProcessHistory:
     @property
     def is_due(self) -> bool:
         """Whether the task that has begun meanwhile is to be the last of the process."""
-        most = self.rule.n_tasks
-        return self.has_grown or (most is not None and self.n_tasks >= max(1, most - 1))
+        limit = self.rule.n_tasks
+        return self.has_grown or (limit is not None and self.n_tasks >= max(1, limit - 1))
 
 
 class Recycler:
@@ -133,11 +133,11 @@ class Recycler:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _may_leave(self, worker: str) -> bool:
-        everywhere, host = list(self._histories), urlsplit(worker).hostname
-        on_host = [address for address in everywhere if urlsplit(address).hostname == host]
+        addresses, host = list(self._histories), urlsplit(worker).hostname
+        on_host = [address for address in addresses if urlsplit(address).hostname == host]
         return all(
             len(self._leaving.intersection(workers)) < max(1, len(workers) // 2)
-            for workers in (everywhere, on_host)
+            for workers in (addresses, on_host)
         )
 
     def _replace(self, worker: str, history: ProcessHistory) -> None:
@@ -149,9 +149,9 @@ class Recycler:
         except Exception as error:  # whatever Dask raises there; the worker goes on as it is
             logging.getLogger(__name__).warning(f"{worker} was not replaced: {describe(error)}")
         if is_replaced:
-            grown = [history.settled, history.memory] if history.has_grown else None
+            growth = [history.settled, history.memory] if history.has_grown else None
             entry = {"worker": worker, "time": began, "seconds": time.time() - began}
-            self.recycled.append(entry | {"n_tasks": history.n_tasks, "memory": grown})
+            self.recycled.append(entry | {"n_tasks": history.n_tasks, "memory": growth})
             self._histories.pop(worker, None)
         self._leaving.discard(worker)
 
@@ -177,7 +177,7 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
     worker = scheduler.workers.get(address)
     if worker is None or not worker.nanny:
         return False
-    last = set(worker.processing)
+    last_tasks = set(worker.processing)
 
     def is_gone() -> bool:
         return scheduler.workers.get(address) is not worker
@@ -186,7 +186,7 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
     scheduler.handle_worker_status_change("closing_gracefully", worker, STIMULUS)
     try:
         await _until(lambda: is_gone() or not worker.processing)
-        await _until(lambda: is_gone() or not last & worker.has_what, SECONDS_FOR_RESULTS)
+        await _until(lambda: is_gone() or not last_tasks & worker.has_what, SECONDS_FOR_RESULTS)
         await _until(lambda: scheduler.queued or scheduler.unrunnable, SECONDS_FOR_FURTHER_TASKS)
         if is_gone() or not (scheduler.queued or scheduler.unrunnable):
             return False
@@ -196,12 +196,12 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
             client
         }:
             return False
-        others = scheduler.workers.keys() - {address}
+        other_workers = scheduler.workers.keys() - {address}
         await scheduler.restart_workers(
             [address], wait_for_workers=False, on_error="return", stimulus_id=STIMULUS
         )
         await _until(
-            lambda: is_gone() and scheduler.workers.keys() - others, SECONDS_FOR_A_SUCCESSOR
+            lambda: is_gone() and scheduler.workers.keys() - other_workers, SECONDS_FOR_A_SUCCESSOR
         )
         return is_gone()
     finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pipelines.commands import job_of
 from pipelines.errors import InputError, error_line, nearest
 from pipelines.run.answer import answer_lines, metrics_of
-from pipelines.run.options import of_python
+from pipelines.run.options import python_options
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class Figures(dict[str, RunFigure]):
     """Figures by name."""
 
     def __missing__(self, name: str) -> RunFigure:
-        listed = ", ".join(self) or "none"
+        figure_names = ", ".join(self) or "none"
         raise NoSuchFigure(
-            f"figures has no {name!r}; {nearest(str(name), self, f'it has {listed}')}"
+            f"figures has no {name!r}; {nearest(str(name), self, f'it has {figure_names}')}"
         )
 
 
@@ -135,7 +135,7 @@ class Run:
             return dict(recorded)
         return {
             field.name: recorded[field.name]
-            for field in of_python(job.kind_of_options)
+            for field in python_options(job.options_class)
             if field.name in recorded and field.metadata["changes_results"]
         }
 

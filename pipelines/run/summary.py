@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.data.dataset import Dataset
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.run_folder.measures import measure_of
 
 CELLS_NAMED = 5
 WORTH_SAYING = 0.5  # seconds of compilation
 
 
-def of_data(dataset: Dataset, form: str, limit: int | None) -> str:
+def data_line(dataset: Dataset, form: str, limit: int | None) -> str:
     """Return a line on the data set; ``form`` describes its samples."""
     n_train = len(dataset.y_train)
-    all_there_are = f" (all available; --limit is {limit:,})" if limit and limit > n_train else ""
+    limit_note = f" (all available; --limit is {limit:,})" if limit and limit > n_train else ""
     return (
-        f"data       {dataset.name}: {n_train:,} training rows{all_there_are}, {form}, "
+        f"data       {dataset.name}: {n_train:,} training rows{limit_note}, {form}, "
         + (f"{dataset.n_classes} classes" if len(dataset.classes) else "numbers")
         + f"; {len(dataset.y_test):,} test rows"
     )
@@ -45,22 +45,22 @@ def baseline_lines(record: Mapping[str, Any]) -> list[str]:
 
 def wall_time(record: Mapping[str, Any]) -> str:
     """Return how long the run took, and the share of it that its workers were busy."""
-    busy, compiled = record.get("busy_share"), record.get("compile_seconds") or 0.0
-    share = f", workers busy {busy * 100:.0f} %" if busy is not None else ""
-    once = ""
-    if compiled >= WORTH_SAYING:
-        once = f", of which {clock(compiled)} compiling (first run only)"
-    return f"wall time  {clock(record['wall_seconds'])}{once}{share}"
+    busy_fraction, compile_seconds = record.get("busy_share"), record.get("compile_seconds") or 0.0
+    busy_note = f", workers busy {busy_fraction * 100:.0f} %" if busy_fraction is not None else ""
+    compile_note = ""
+    if compile_seconds >= WORTH_SAYING:
+        compile_note = f", of which {time_text(compile_seconds)} compiling (first run only)"
+    return f"wall time  {time_text(record['wall_seconds'])}{compile_note}{busy_note}"
 
 
-def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
+def failure_lines(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
     """Return a line for each status other than "ok", with the first cells that have it.
 
     ``parameters`` are the columns that name a cell.
     """
     lines = []
     for failure in record["failures"]:
-        named = [
+        cells_named = [
             " ".join(
                 f"{name}={value:.3g}"
                 if isinstance(value := cell[name], float)
@@ -69,10 +69,10 @@ def failed_fits(record: Mapping[str, Any], parameters: Sequence[str]) -> list[st
             )
             for cell in failure["cells"][:CELLS_NAMED]
         ]
-        if more := failure["count"] - len(named):
-            named.append(f"and {more} more")
+        if n_more := failure["count"] - len(cells_named):
+            cells_named.append(f"and {n_more} more")
         lines.append(
             f"warning    {failure['count']:,} of {record['n_cells']:,} fits {failure['status']}: "
-            + "; ".join(named)
+            + "; ".join(cells_named)
         )
     return lines

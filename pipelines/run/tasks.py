@@ -27,7 +27,7 @@ from pipelines.run.outcomes import (
     Work,
     describe,
     is_urgent,
-    measured,
+    run_measured,
 )
 from pipelines.run.recycling import NEVER, Recycler, Recycling
 
@@ -53,10 +53,10 @@ RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiti
 
 
 # Gives further tasks that are to be run; it is told how many of those before are not done.
-More = Callable[[int], Sequence[Any]]
+FurtherTasks = Callable[[int], Sequence[Any]]
 
 
-def no_more(n_left: int) -> Sequence[Any]:
+def no_further_tasks(n_left: int) -> Sequence[Any]:
     """Give none: all tasks are known."""
     return ()
 
@@ -75,12 +75,16 @@ class _Runner(ABC):
             No worker is left and none came.
         """
         with generators_kept():  # where tasks run in this process they seed them
-            for event in self._reached(work, shared, tasks, None):
+            for event in self._run_tasks(work, shared, tasks, None):
                 if isinstance(event, Outcome):
                     yield event
 
     def outcomes_and_events(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More = no_more
+        self,
+        work: Work,
+        shared: Any,
+        tasks: Sequence[AnyTask],
+        further_tasks: FurtherTasks = no_further_tasks,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield outcomes like ``outcomes``, and between them the progress events of ``work``.
 
@@ -90,11 +94,11 @@ class _Runner(ABC):
             when none is left and there are no more
         """
         with generators_kept():
-            yield from self._reached(work, shared, tasks, more)
+            yield from self._run_tasks(work, shared, tasks, further_tasks)
 
     @abstractmethod
-    def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
+    def _run_tasks(
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Yield the outcomes of tasks, and their progress events unless ``more`` is None."""
 
@@ -116,27 +120,29 @@ class InProcess(_Runner):
     def close(self) -> None:
         pass  # the caller has what tasks share
 
-    def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
+    def _run_tasks(
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        if self.n_workers == 1 and more is None:  # to start a thread takes longer than a small task
+        if (
+            self.n_workers == 1 and further_tasks is None
+        ):  # to start a thread takes longer than a small task
             yield from self._in_turn(work, shared, tasks)
             return
         inbox: deque[Message] = deque()
-        line: Line | None = None if more is None else lambda: inbox.append
+        line: Line | None = None if further_tasks is None else lambda: inbox.append
         waiting = sorted(tasks, key=lambda task: -task.cost)
         running: dict[ThreadFuture[Any], AnyTask] = {}
         patience = SECONDS_BETWEEN_EVENTS if line else None
         # Python's filters of warnings are all threads': tasks that set some restore one another's.
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
-                waiting += more(len(waiting)) if more else ()
+                waiting += further_tasks(len(waiting)) if further_tasks else ()
                 while waiting or running:
                     for task in waiting:
-                        running[pool.submit(measured, work, shared, task, line)] = task
+                        running[pool.submit(run_measured, work, shared, task, line)] = task
                     waiting = []
                     done, _ = wait(running, timeout=patience, return_when=FIRST_COMPLETED)
-                    yield from _news(inbox)
+                    yield from _received_events(inbox)
                     for future in done:
                         task, error = running.pop(future), future.exception()
                         if error is not None:
@@ -144,8 +150,8 @@ class InProcess(_Runner):
                         else:
                             outcome = Outcome(task, **future.result())
                         yield outcome
-                    if done and more:
-                        waiting = list(more(len(running)))
+                    if done and further_tasks:
+                        waiting = list(further_tasks(len(running)))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -155,7 +161,7 @@ class InProcess(_Runner):
         """Yield the outcomes of tasks that run one after another on the caller's thread."""
         for task in sorted(tasks, key=lambda task: -task.cost):
             try:
-                outcome = Outcome(task, **measured(work, shared, task))
+                outcome = Outcome(task, **run_measured(work, shared, task))
             except Exception as error:
                 outcome = Outcome(task, error=describe(error), exception=error)
             yield outcome
@@ -200,13 +206,13 @@ class OnCluster(_Runner):
         """The last tasks' ``SharedData``, where it lies; None before and where lost."""
         return self._scattered[1] if self._scattered else None
 
-    def _reached(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More | None
+    def _run_tasks(
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         address = self.client.scheduler.address
         try:
-            with slot_left(self.client), self._listening() if more else nullcontext():
-                yield from self._rounds(work, shared, tasks, more or no_more)
+            with slot_left(self.client), self._listening() if further_tasks else nullcontext():
+                yield from self._rounds(work, shared, tasks, further_tasks or no_further_tasks)
             self.recycler.settle()
         except Exception as error:
             stop_if_lost(self.client, address)
@@ -230,64 +236,64 @@ class OnCluster(_Runner):
             self._line = None
 
     def _rounds(
-        self, work: Work, shared: Any, tasks: Sequence[AnyTask], more: More
+        self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
         """Submit until every task has an outcome; see the class on why a round may not do."""
         import dask
 
-        left = {task.name: task for task in tasks}
+        remaining = {task.name: task for task in tasks}
         deaths: Counter[str] = Counter()
-        alone: set[str] = set()
+        lone_names: set[str] = set()
 
-        def taken_up() -> Sequence[AnyTask]:
+        def take_up() -> Sequence[AnyTask]:
             """Further tasks, which are now among those that are left."""
-            new = more(len(left))
-            left.update((task.name, task) for task in new)
-            return new
+            new_tasks = further_tasks(len(remaining))
+            remaining.update((task.name, task) for task in new_tasks)
+            return new_tasks
 
-        while left or taken_up():
+        while remaining or take_up():
             # What may have killed a worker goes last, so that it holds up nothing else.
-            waiting = sorted(left.values(), key=lambda task: (deaths[task.name], -task.cost))
-            lost: list[Batch[AnyTask]] = []
+            waiting = sorted(remaining.values(), key=lambda task: (deaths[task.name], -task.cost))
+            lost_batches: list[Batch[AnyTask]] = []
             self._round += 1
-            for event in self._one_round(work, shared, waiting, alone, taken_up):
+            for event in self._one_round(work, shared, waiting, lone_names, take_up):
                 if isinstance(event, ProgressEvent):
                     yield event
                     continue
                 batch, outcomes = event
                 if outcomes is None:
-                    lost.append(batch)
-                known = list[Outcome[AnyTask]]()
+                    lost_batches.append(batch)
+                final_outcomes = list[Outcome[AnyTask]]()
                 for outcome in outcomes or ():
                     self.recycler.add(outcome)
                     if outcome.error is None or len(batch) == 1:
-                        known.append(outcome)
+                        final_outcomes.append(outcome)
                     else:  # it was tried but once, and may have met another's error
-                        alone.add(outcome.task.name)
-                for n, outcome in enumerate(known, 1):
-                    del left[outcome.task.name]
-                    yield replace(outcome, has_next=n < len(known))
-            if lost:
+                        lone_names.add(outcome.task.name)
+                for n, outcome in enumerate(final_outcomes, 1):
+                    del remaining[outcome.task.name]
+                    yield replace(outcome, has_next=n < len(final_outcomes))
+            if lost_batches:
                 self._scattered = None
                 suspects = self.client.run_on_scheduler(_ran_on_dead_workers)
-                keys = set(map(self._key, lost))
-                for batch in lost:
+                keys = set(map(self._key, lost_batches))
+                for batch in lost_batches:
                     names = [task.name for task in batch]
                     # None is to blame where a worker that was between two tasks took the data.
-                    alone.update(names if keys & suspects else ())
+                    lone_names.update(names if keys & suspects else ())
                     deaths.update(names if self._key(batch) in suspects else ())
             # Dask's setting, which a kind of cluster may raise.
-            most = int(dask.config.get("distributed.scheduler.allowed-failures"))
-            for name in [name for name in left if deaths[name] > most]:
-                yield Outcome(left.pop(name), error=f"its worker died {deaths[name]} times")
+            allowed_deaths = int(dask.config.get("distributed.scheduler.allowed-failures"))
+            for name in [name for name in remaining if deaths[name] > allowed_deaths]:
+                yield Outcome(remaining.pop(name), error=f"its worker died {deaths[name]} times")
 
     def _one_round(
         self,
         work: Work,
         shared: Any,
         waiting: Sequence[AnyTask],
-        alone: Collection[str],
-        more: Callable[[], Sequence[AnyTask]],
+        lone_names: Collection[str],
+        take_up: Callable[[], Sequence[AnyTask]],
     ) -> Iterator[tuple[Batch[AnyTask], list[Outcome[AnyTask]] | None] | ProgressEvent]:
         """Submit tasks, and further ones as some are done; give batches with outcomes.
 
@@ -295,61 +301,67 @@ class OnCluster(_Runner):
         """
         from distributed import KilledWorker, as_completed
 
-        futures = self._submit(work, shared, self._with_priorities(waiting, alone))
-        lost = False
+        futures = self._submit(work, shared, self._with_priorities(waiting, lone_names))
+        is_lost = False
         try:
             done = as_completed(list(futures), loop=self.client.loop)
             while not done.is_empty():
                 with done.thread_condition:
                     if done.queue.empty():
                         done.thread_condition.wait(SECONDS_BETWEEN_EVENTS)
-                yield from _news(self._inbox)
-                ended = done.next_batch(block=False)
-                new = list[tuple[Batch[AnyTask], int]]()
-                for start in range(0, len(ended), RESULTS_AT_ONCE):
-                    some = ended[start : start + RESULTS_AT_ONCE]
+                yield from _received_events(self._inbox)
+                ended_futures = done.next_batch(block=False)
+                new_batches = list[tuple[Batch[AnyTask], int]]()
+                for start in range(0, len(ended_futures), RESULTS_AT_ONCE):
+                    chunk = ended_futures[start : start + RESULTS_AT_ONCE]
                     # In one journey for all of them: for each by itself it takes longer than a
                     # short task. Without those that were lost with their worker.
-                    finished = {one.key: one for one in some if one.status == "finished"}
-                    found = self.client.gather(finished, errors="skip") if finished else {}
-                    for future in some:
+                    finished = {
+                        ended_future.key: ended_future
+                        for ended_future in chunk
+                        if ended_future.status == "finished"
+                    }
+                    results_by_key = self.client.gather(finished, errors="skip") if finished else {}
+                    for future in chunk:
                         (batch, priority), outcomes = futures.pop(future), None
                         if future.status == "error":
-                            raised = future.exception()
-                            error = describe(raised)
-                            raised = None if isinstance(raised, KilledWorker) else raised
+                            exception = future.exception()
+                            error = describe(exception)
+                            exception = None if isinstance(exception, KilledWorker) else exception
                             outcomes = [
-                                Outcome(task, error=error, exception=raised) for task in batch
+                                Outcome(task, error=error, exception=exception) for task in batch
                             ]
-                        elif (each := found.get(future.key)) is not None:
-                            each = each if len(batch) > 1 else [each]
-                            done_by_now = zip(batch, each, strict=False)
-                            outcomes = [Outcome(task, **one) for task, one in done_by_now]
-                            if left := batch[len(each) :]:
-                                size = max(len(each), len(left) // max(1, self.n_workers))
-                                new += [(part, priority) for part in in_parts(left, size)]
-                        lost = lost or outcomes is None
+                        elif (results := results_by_key.get(future.key)) is not None:
+                            results = results if len(batch) > 1 else [results]
+                            done_by_now = zip(batch, results, strict=False)
+                            outcomes = [Outcome(task, **result) for task, result in done_by_now]
+                            if unfinished := batch[len(results) :]:
+                                size = max(len(results), len(unfinished) // max(1, self.n_workers))
+                                new_batches += [
+                                    (part, priority) for part in in_parts(unfinished, size)
+                                ]
+                        is_lost = is_lost or outcomes is None
                         yield batch, outcomes
                         future.release()
-                if ended and not lost:
-                    new += self._with_priorities(more(), alone)
-                    further = self._submit(work, shared, new)
-                    futures |= further
-                    done.update(further)
+                if ended_futures and not is_lost:
+                    new_batches += self._with_priorities(take_up(), lone_names)
+                    new_futures = self._submit(work, shared, new_batches)
+                    futures |= new_futures
+                    done.update(new_futures)
         finally:
             if futures and self.client.status == "running":
                 self.client.cancel(list(futures), force=True)
 
     def _with_priorities(
-        self, tasks: Sequence[AnyTask], alone: Collection[str]
+        self, tasks: Sequence[AnyTask], lone_names: Collection[str]
     ) -> list[tuple[Batch[AnyTask], int]]:
         """Batches of tasks, each with its priority: after those of before."""
         if not tasks:
             return []
         if self.recycler.rule.n_tasks is not None:  # a process ends between two of Dask's
-            alone = {task.name for task in tasks}
+            lone_names = {task.name for task in tasks}
         first = -self._n_submitted
-        batches = in_batches(tasks, self.n_workers, alone)
+        batches = batch_tasks(tasks, self.n_workers, lone_names)
         self._n_submitted += len(batches)
         return [
             (batch, 1 if is_urgent(batch[0]) else first - rank)
@@ -363,43 +375,48 @@ class OnCluster(_Runner):
 
         if not batches:
             return {}
-        (data, placed), made = self._scatter(shared), []
+        (data, placed), delayed_tasks = self._scatter(shared), []
         for batch, priority in batches:
-            run: Any = partial(measured_together, tasks=batch)
+            run: Any = partial(run_batch, tasks=batch)
             if len(batch) == 1:
-                run = partial(measured, task=batch[0])
+                run = partial(run_measured, task=batch[0])
             # Dask looks for its own in all that a function is given, but not in a partial one.
             run = partial(run, work, line=self._line, memory_held=self.recycler.rule.memory)
             with dask.annotate(priority=priority, retries=RETRIES):
-                one = dask.delayed(run, pure=False)(
+                delayed_task = dask.delayed(run, pure=False)(
                     data, placed=placed, dask_key_name=self._key(batch)
                 )
             # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
             # back only those of a group that is more than twice the cluster's threads and needs
             # little: others it hands out as soon as they may run, and each waits for its worker.
-            one.dask[one.key]._data_producer = True
-            made.append(one)
-        return dict(zip(self.client.compute(made), batches, strict=True))
+            delayed_task.dask[delayed_task.key]._data_producer = True
+            delayed_tasks.append(delayed_task)
+        return dict(zip(self.client.compute(delayed_tasks), batches, strict=True))
 
     def _key(self, batch: Batch[Any]) -> str:
-        more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
+        others_note = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
         # A scheduler may serve several runs, and a round that was left must not meet the next.
-        return f"{batch[0].name}{more} {self._run}-{self._round}"
+        return f"{batch[0].name}{others_note} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> tuple[Future, Future | None]:
         """Scatter the data once, when a worker is there, and place on GPUs what is to be there."""
         if self._scattered is not None and self._scattered[0] is shared:
             return self._scattered[1:]
-        until = time.monotonic() + SECONDS_FOR_A_WORKER
+        deadline = time.monotonic() + SECONDS_FOR_A_WORKER
         while True:
             try:
-                left = until - time.monotonic()
-                self.client.wait_for_workers(1, timeout=min(max(1.0, left), SECONDS_BETWEEN_LOOKS))
-                value = SharedData(shared)
-                data, placed = scatter(self.client, value), None
-                if value.data is not None and value.data.place is not None:
-                    key, how = f"place-{data.key}", {"retries": RETRIES, "priority": 1000}
-                    placed = self.client.submit(place, data, key=key, pure=False, **how)
+                seconds_left = deadline - time.monotonic()
+                self.client.wait_for_workers(
+                    1, timeout=min(max(1.0, seconds_left), SECONDS_BETWEEN_LOOKS)
+                )
+                shared_data = SharedData(shared)
+                data, placed = scatter(self.client, shared_data), None
+                if shared_data.data is not None and shared_data.data.place is not None:
+                    key, submit_options = (
+                        f"place-{data.key}",
+                        {"retries": RETRIES, "priority": 1000},
+                    )
+                    placed = self.client.submit(place, data, key=key, pure=False, **submit_options)
                 self._copies = self._copy_to_every_worker(data, placed)
                 self._scattered = shared, data, placed
                 return data, placed
@@ -408,10 +425,10 @@ class OnCluster(_Runner):
                 if forecast.reason:
                     raise RunStopped(forecast.reason) from None
                 if forecast.coming:  # jobs wait in a queue, for hours if need be
-                    until = time.monotonic() + SECONDS_FOR_A_WORKER
+                    deadline = time.monotonic() + SECONDS_FOR_A_WORKER
                 # A worker may end between the two calls, or while it is sent the data, which Dask
                 # takes for a KeyError; its successor is worth waiting for.
-                if time.monotonic() > until or self.client.status != "running":
+                if time.monotonic() > deadline or self.client.status != "running":
                     raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
 
@@ -437,18 +454,20 @@ class OnCluster(_Runner):
                 pure=False,
             )
 
-        first = [fetch(address) for address in one_a_host.values()]
-        if len(first) > 1:
+        first_copies = [fetch(address) for address in one_a_host.values()]
+        if len(first_copies) > 1:
             from distributed import as_completed
 
             with suppress(TimeoutError):  # then some get them from afar
-                done = as_completed(first, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
+                done = as_completed(first_copies, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
                 deque(done, maxlen=0)
-        return first + [fetch(address) for address in workers if address not in one_a_host.values()]
+        return first_copies + [
+            fetch(address) for address in workers if address not in one_a_host.values()
+        ]
 
 
-def in_batches(
-    tasks: Sequence[AnyTask], n_workers: int, alone: Collection[str]
+def batch_tasks(
+    tasks: Sequence[AnyTask], n_workers: int, lone_names: Collection[str]
 ) -> list[tuple[AnyTask, ...]]:
     """Batches of tasks, in their order; the last ones, and all of few, are alone.
 
@@ -460,16 +479,16 @@ def in_batches(
     n_parts = BATCHES_PER_WORKER * max(1, n_workers)  # none is there while one is replaced
     is_predicted = any(task.cost for task in tasks)
     costs = [task.cost if is_predicted else 1.0 for task in tasks]
-    left, room = sum(costs), 0.0
+    cost_left, room = sum(costs), 0.0
     batches: list[tuple[AnyTask, ...]] = []
     for task, cost in zip(tasks, costs, strict=True):
-        shares = not is_urgent(task) and task.name not in alone
-        if shares and cost < room:
+        may_share = not is_urgent(task) and task.name not in lone_names
+        if may_share and cost < room:
             batches[-1] += (task,)
         else:
             batches.append((task,))
-            room = left / n_parts if shares else -math.inf
-        left -= cost
+            room = cost_left / n_parts if may_share else -math.inf
+        cost_left -= cost
         room -= cost
     return batches
 
@@ -479,7 +498,7 @@ def in_parts(batch: Batch[AnyTask], size: int) -> list[Batch[AnyTask]]:
     return [batch[start : start + size] for start in range(0, len(batch), size)]
 
 
-def measured_together(
+def run_batch(
     work: Work,
     shared: Any,
     tasks: Sequence[AnyTask],
@@ -487,19 +506,19 @@ def measured_together(
     memory_held: Callable[[], int | None] | None = None,
     placed: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a batch: of each task what ``measured`` gives, or its ``error``.
+    """Run a batch: of each task what ``run_measured`` gives, or its ``error``.
 
     Of the first tasks alone, where these took ``SECONDS_OF_A_BATCH``.
     """
-    found, end = list[dict[str, Any]](), time.monotonic() + SECONDS_OF_A_BATCH
+    results, deadline = list[dict[str, Any]](), time.monotonic() + SECONDS_OF_A_BATCH
     for task in tasks:
-        if found and time.monotonic() > end:
+        if results and time.monotonic() > deadline:
             break
         try:
-            found.append(measured(work, shared, task, line, memory_held, placed))
+            results.append(run_measured(work, shared, task, line, memory_held, placed))
         except Exception as error:
-            found.append({"error": describe(error)})
-    return found
+            results.append({"error": describe(error)})
+    return results
 
 
 def _fetched(data: Any, placed: Any) -> None:
@@ -509,7 +528,7 @@ def _fetched(data: Any, placed: Any) -> None:
 Runner = InProcess | OnCluster
 
 
-def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
+def _received_events(inbox: deque[Message]) -> Iterator[ProgressEvent]:
     """Empty the inbox; yield its progress events."""
     while inbox:
         yield ProgressEvent(**inbox.popleft())
@@ -518,5 +537,9 @@ def _news(inbox: deque[Message]) -> Iterator[ProgressEvent]:
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
     """Return keys given to workers which have died since; runs on the scheduler."""
     events = (event for _, event in dask_scheduler.get_events("all"))
-    deaths = (e for e in events if isinstance(e, dict) and e.get("action") == "remove-worker")
+    deaths = (
+        entry
+        for entry in events
+        if isinstance(entry, dict) and entry.get("action") == "remove-worker"
+    )
     return {key for death in deaths for key in death["processing-tasks"]}

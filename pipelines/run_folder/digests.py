@@ -14,13 +14,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pipelines.run_folder.names import READ_AGAIN
-from pipelines.run_folder.schema import DRAW_OR_RESUME, Count, Part, damaged
+from pipelines.run_folder.schema import DRAW_OR_RESUME, Count, RecordPart, damaged
 
 # In the folder or one below it: never a way out of it, as a file that has changed is removed.
 FileName = Annotated[str, Field(pattern=r"^\w[^/]*(/\w[^/]*)?$")]
 
 
-class FileDigest(Part):
+class FileDigest(RecordPart):
     """A file as the run left it."""
 
     bytes: Count
@@ -50,13 +50,13 @@ def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]
 def changes_of(folder: Path, recorded: Mapping[str, FileDigest]) -> dict[str, str]:
     """Return in words how files differ from what the run left, by their paths; equal ones not."""
     changes = {}
-    for name, was in recorded.items():
+    for name, digest in recorded.items():
         path = folder / name
         try:
             size = path.stat().st_size
-            if size != was.bytes:  # said without reading what may be gigabytes
-                changes[name] = f"it has {size:,} bytes, the run left {was.bytes:,}"
-            elif _sha256(path) != was.sha256:
+            if size != digest.bytes:  # said without reading what may be gigabytes
+                changes[name] = f"it has {size:,} bytes, the run left {digest.bytes:,}"
+            elif _sha256(path) != digest.sha256:
                 changes[name] = "its SHA-256 is not that of the file the run left"
         except FileNotFoundError:
             changes[name] = "it is gone"
@@ -78,7 +78,7 @@ def refuse_changed(
     *patterns : of the files that are read, such as ``members/*.npz``
     may_be_gone : whether the reader does without a file that is missing
     """
-    read = {
+    digests = {
         name: digest
         for name, digest in recorded.items()
         if any(
@@ -86,7 +86,7 @@ def refuse_changed(
         )
         and (not may_be_gone or (folder / name).exists())
     }
-    for name, change in changes_of(folder, read).items():
+    for name, change in changes_of(folder, digests).items():
         way_out = DRAW_OR_RESUME if may_be_gone else "resume the run to write it again"
         raise damaged(folder / name, "what the run left there", change, way_out)
 

@@ -66,7 +66,7 @@ class RunFolder:
 
     @classmethod
     def open(
-        cls, path: Path, command: str, option: str = "--resume", kind: type[Record] = Record
+        cls, path: Path, command: str, option: str = "--resume", record_class: type[Record] = Record
     ) -> RunFolder:
         """Open the folder of an earlier run of the same command, which ``option`` named.
 
@@ -82,24 +82,24 @@ class RunFolder:
                 f"{option} must be the folder of a run, got {path}, which has no {RECORD}; "
                 "start a new run with --results"
             )
-        _, known = read_record(path, Record, option)
-        if known.command != command:
+        _, typed_record = read_record(path, Record, option)
+        if typed_record.command != command:
             raise InputError(
                 f"{option} must be the folder of a run of {command}, got {path}, a run "
-                f"of {known.command}; use {program(known.command)} --resume {path}"
+                f"of {typed_record.command}; use {program(typed_record.command)} --resume {path}"
             )
-        record, known = read_record(path, kind, option)
+        record, typed_record = read_record(path, record_class, option)
         if "options" not in record:
             raise InputError(
                 f"{option} must be a run that has started, got {path}, which stopped before its "
                 "first task; start a new run with --results"
             )
-        if missing := known.missing():
+        if missing := typed_record.missing():
             raise InputError(
                 f"{option} must be a run whose {RECORD} is whole, got {path}, which is finished "
                 f"and has no {', '.join(missing)}; start a new run with --results"
             )
-        return cls(path, record, known.files)
+        return cls(path, record, typed_record.files)
 
     def update(self, **metadata: Any) -> None:
         """Add entries to ``run.json``, which is replaced in one step.
@@ -120,9 +120,9 @@ class RunFolder:
         """Whether a session of this run reached its first task."""
         return "options" in self.record
 
-    def journal(self, row: type[Row] = Row, write: bool = True) -> Journal:
+    def journal(self, row_class: type[Row] = Row, write: bool = True) -> Journal:
         """Open the journal of the run, to append by this process alone, or to read."""
-        return Journal(self.path / JOURNAL, row, self.record.get("fingerprint"), write)
+        return Journal(self.path / JOURNAL, row_class, self.record.get("fingerprint"), write)
 
     def remove_changed(self, journal: Journal) -> None:
         """Remove the files that are not as the run left them, for this session to make again.
@@ -187,8 +187,8 @@ def hold(
     results: str | None,
     resume: str | None,
     write: bool = True,
-    row: type[Row] = Row,
-    kind: type[Record] = Record,
+    row_class: type[Row] = Row,
+    record_class: type[Record] = Record,
 ) -> Iterator[tuple[RunFolder, Journal]]:
     """Take hold of a run's folder, before anything else is done, until the end of the block.
 
@@ -202,20 +202,20 @@ def hold(
     row, kind : schemas of a line of its journal, and of its ``run.json``
     """
     folder = (
-        RunFolder.open(Path(resume), command, kind=kind)
+        RunFolder.open(Path(resume), command, record_class=record_class)
         if resume
         else RunFolder.create(results, command, write)
     )
     try:
         if write:
             refuse_links(folder.path, "--resume" if resume else "--results")
-        journal = folder.journal(row, write)
+        journal = folder.journal(row_class, write)
     except OSError as error:
         raise _unwritable(folder.path, error) from None
     with journal:
         # As the process left it that had it open until now.
         if resume and write:
-            folder = RunFolder.open(folder.path, command, kind=kind)
+            folder = RunFolder.open(folder.path, command, record_class=record_class)
             folder.remove_changed(journal)
         elif write:
             refuse_taken(folder.path)

@@ -25,12 +25,12 @@ from pipelines.errors import InputError
 from pipelines.run_folder.digests import FileDigest, FileName
 from pipelines.run_folder.names import RECORD
 from pipelines.run_folder.rows import Row
-from pipelines.run_folder.schema import Count, Number, Part, Seconds
+from pipelines.run_folder.schema import Count, Number, RecordPart, Seconds
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-class TaskRecord(Part, Generic[AnyRow]):
+class TaskRecord(RecordPart, Generic[AnyRow]):
     """A line: a task, where and when it was done, and its rows; none where it failed whole.
 
     ``cost`` is what was predicted of it, in any unit of time, ``run`` the fingerprint of the run
@@ -99,34 +99,38 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, rows: type[Row] = Row, fingerprint: str | None = None, write: bool = True
+        self,
+        path: Path,
+        row_class: type[Row] = Row,
+        fingerprint: str | None = None,
+        write: bool = True,
     ) -> None:
         self.fingerprint, self._write = fingerprint, write
         self._path = path.absolute()  # who changes the working folder does not move it
-        there = path if path.exists() else os.devnull
-        self._file = _locked(path) if write else open(there, "rb", buffering=0)  # noqa: SIM115
+        read_path = path if path.exists() else os.devnull
+        self._file = _locked(path) if write else open(read_path, "rb", buffering=0)  # noqa: SIM115
         self._file.seek(0)
         content = self._file.read()
         self.records, self.n_foreign = list[dict[str, Any]](), 0
-        schema = TaskRecord[rows]  # type: ignore[valid-type]
-        whole = content.rfind(b"\n") + 1
-        for line in content[:whole].split(b"\n"):
+        schema = TaskRecord[row_class]  # type: ignore[valid-type]
+        n_complete = content.rfind(b"\n") + 1
+        for line in content[:n_complete].split(b"\n"):
             # A line that is damaged costs its own task, not those that follow it.
             with suppress(ValueError):
-                written, has_checksum, checksum = line.rpartition(CHECKSUM)
-                if has_checksum and int(checksum.rstrip(b"}")) != zlib.crc32(written):
+                body, has_checksum, checksum = line.rpartition(CHECKSUM)
+                if has_checksum and int(checksum.rstrip(b"}")) != zlib.crc32(body):
                     continue
-                record = from_json(written + b"}" if has_checksum else line, allow_inf_nan=False)
+                record = from_json(body + b"}" if has_checksum else line, allow_inf_nan=False)
                 if fingerprint in (None, schema.model_validate(record).run):
                     self.records.append(record)
                 else:
                     self.n_foreign += 1
         self._session = 1 + max((record.get("session", 0) for record in self.records), default=0)
-        if write and whole < len(content):
-            self._file.truncate(whole)
+        if write and n_complete < len(content):
+            self._file.truncate(n_complete)
         self._waiting = list[dict[str, Any]](), bytearray()  # they are stored with the next
-        self._size = whole
-        self._last = content[content.rfind(b"\n", 0, max(0, whole - 1)) + 1 : whole]
+        self._size = n_complete
+        self._last = content[content.rfind(b"\n", 0, max(0, n_complete - 1)) + 1 : n_complete]
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, and those that were added, and wait until the disk has them.
@@ -169,9 +173,9 @@ class Journal:
 
     def _store(self, line: bytes) -> None:
         try:
-            written = 0
-            while written < len(line):
-                written += self._file.write(line[written:]) or 0
+            n_written = 0
+            while n_written < len(line):
+                n_written += self._file.write(line[n_written:]) or 0
             os.fsync(self._file.fileno())
         except OSError:
             with suppress(OSError):  # the first error says more
@@ -187,7 +191,7 @@ class Journal:
         ------
         FolderLost
         """
-        for left in reversed(range(TIMES_TO_LOOK if self._write else 0)):
+        for n_left in reversed(range(TIMES_TO_LOOK if self._write else 0)):
             try:
                 if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
                     return
@@ -197,7 +201,7 @@ class Journal:
                 pass
             except OSError:  # a file system that gives no answer says nothing of the file
                 return
-            if not left:
+            if not n_left:
                 raise FolderLost(self._path, self._folder_now())
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
@@ -211,8 +215,8 @@ class Journal:
         """Return the folder of the file where it was renamed, on Linux."""
         with suppress(OSError):
             now = Path(os.readlink(f"/proc/self/fd/{self._file.fileno()}"))
-            same = os.path.samestat(os.stat(now), os.fstat(self._file.fileno()))
-            if same and now.name == self._path.name and now.with_name(RECORD).is_file():
+            is_same = os.path.samestat(os.stat(now), os.fstat(self._file.fileno()))
+            if is_same and now.name == self._path.name and now.with_name(RECORD).is_file():
                 return now.parent
         return None
 

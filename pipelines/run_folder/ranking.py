@@ -18,7 +18,7 @@ VALUES = ["error", "score"]
 UNFINISHED = ("score_part", "behind", "stopped")
 
 
-def candidates_of(
+def ranked_candidates(
     cells: pd.DataFrame,
     parameters: Sequence[str],
     n_folds: int,
@@ -41,7 +41,7 @@ def candidates_of(
     n_cells = by_candidate.size()
     values = np.full((len(n_cells), len(VALUES), n_cells.max() if len(n_cells) else 0), np.nan)
     values[number, :, cell] = cells[VALUES].to_numpy(float)
-    columns = [f"{value}_{kind}" for value in VALUES for kind in ("mean", "std")]
+    columns = [f"{value}_{statistic}" for value in VALUES for statistic in ("mean", "std")]
     means = pd.DataFrame((reduce or means_of)(values), n_cells.index, columns)
     return ranked(means.assign(n_ok=by_candidate["score"].count(), n_cells=n_cells), n_folds)
 
@@ -60,12 +60,12 @@ def means_of(values: np.ndarray) -> np.ndarray:
     -------
     float64 array of shape (n_candidates, 2 n_values)
     """
-    there = ~np.isnan(values)
-    n = there.sum(axis=2)
+    is_number = ~np.isnan(values)
+    n = is_number.sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = _sums(np.where(there, values, 0.0)) / n
+        mean = _sums(np.where(is_number, values, 0.0)) / n
         squares = (values - mean[:, :, None]) ** 2
-        std = np.sqrt(squares.sum(axis=2, where=there) / n)
+        std = np.sqrt(squares.sum(axis=2, where=is_number) / n)
     std[n < 2] = np.nan
     return np.stack([mean, std], axis=2).reshape(len(values), 2 * values.shape[1])
 
@@ -75,13 +75,13 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
     So the mean of four scores that differ little is 0.955, not 0.9549999999999998.
     """
-    total, rest = np.zeros(values.shape[:-1]), np.zeros(values.shape[:-1])
+    total, correction = np.zeros(values.shape[:-1]), np.zeros(values.shape[:-1])
     for value in np.moveaxis(values, -1, 0):
         new = total + value
         larger = np.abs(total) >= np.abs(value)
-        rest += np.where(larger, (total - new) + value, (value - new) + total)
+        correction += np.where(larger, (total - new) + value, (value - new) + total)
         total = new
-    return np.where(np.isfinite(total), total + rest, total)
+    return np.where(np.isfinite(total), total + correction, total)
 
 
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:

@@ -68,7 +68,7 @@ class RunData:
     """
 
     # The columns that tell one cell from another.
-    place: ClassVar[Sequence[str]] = ()
+    key_columns: ClassVar[Sequence[str]] = ()
 
     path: Path
     metadata: Mapping[str, Any]
@@ -80,8 +80,8 @@ class RunData:
     def read(
         cls,
         folder: Path,
-        row: type[Row] = Row,
-        kind: type[Record] = Record,
+        row_class: type[Row] = Row,
+        record_class: type[Record] = Record,
         cells_file: str = names.CELLS,
     ) -> Self:
         """Read the folder of a run.
@@ -93,20 +93,20 @@ class RunData:
         cells_file : the name of its table of cells
         """
         folder = Path(folder)
-        metadata, record = read_record(folder, kind)
-        read = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
-        refuse_changed(folder, record.files, *read, may_be_gone=True)
+        metadata, record = read_record(folder, record_class)
+        patterns = names.JOURNAL, "*.parquet", "*.npz", "*.csv"
+        refuse_changed(folder, record.files, *patterns, may_be_gone=True)
         try:
-            with Journal(folder / names.JOURNAL, row, record.fingerprint, False) as journal:
+            with Journal(folder / names.JOURNAL, row_class, record.fingerprint, False) as journal:
                 records = journal.records
         except (OSError, ValueError) as error:
             raise damaged(folder / names.JOURNAL, "lines of JSON", error) from None
-        cells = read_table(folder / cells_file, row)
+        cells = read_table(folder / cells_file, row_class)
         if cells is None:
-            cells = cells_of(records, row, list(cls.place))
+            cells = cells_of(records, row_class, list(cls.key_columns))
         elif "fold" in cells:
             cells = cells[cells["fold"] >= 0].reset_index(drop=True)
-        return cls(folder, metadata, record, cells, tasks_of(records))
+        return cls(folder, metadata, record, cells, recorded_tasks(records))
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
@@ -158,28 +158,32 @@ class RunData:
         return None if "fold" not in self.cells else self.cells["fold"].nunique() or None
 
 
-def cells_of(journal: list[dict[str, Any]], rows: type[Row], place: list[str]) -> pd.DataFrame:
+def cells_of(
+    journal: list[dict[str, Any]], row_class: type[Row], key_columns: list[str]
+) -> pd.DataFrame:
     """Return the cells of a run that ended before it wrote its table; one tried again counts once.
 
     A row whose fold is -1 is no cell but a refit.
     """
-    found = [
+    cell_rows = [
         {"worker": record.get("worker", ""), **row}
         for record in journal
         for row in record["rows"]
         if row.get("fold", 0) >= 0
     ]
-    if not found:
-        return pd.DataFrame(columns=list(rows.model_fields), dtype=float)
-    defaults = {n: f.default for n, f in rows.model_fields.items() if not f.is_required()}
-    table = pd.DataFrame([defaults | row for row in found])
-    table = table[[*rows.model_fields, *(name for name in table if name not in rows.model_fields)]]
-    if place:
-        table = table.drop_duplicates(place, keep="last")
-    return as_table(table.reset_index(drop=True), rows)
+    if not cell_rows:
+        return pd.DataFrame(columns=list(row_class.model_fields), dtype=float)
+    defaults = {n: f.default for n, f in row_class.model_fields.items() if not f.is_required()}
+    table = pd.DataFrame([defaults | row for row in cell_rows])
+    table = table[
+        [*row_class.model_fields, *(name for name in table if name not in row_class.model_fields)]
+    ]
+    if key_columns:
+        table = table.drop_duplicates(key_columns, keep="last")
+    return as_table(table.reset_index(drop=True), row_class)
 
 
-def tasks_of(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
+def recorded_tasks(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
     """Return the records of a journal as tasks, in the order in which they began."""
     tasks = [
         FinishedTask(
@@ -204,7 +208,7 @@ def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
 
 
-def read_table(path: Path, rows: type[Row] = Row) -> pd.DataFrame | None:
+def read_table(path: Path, row_class: type[Row] = Row) -> pd.DataFrame | None:
     """Return a Parquet or CSV file, if there is one, of rows that are held against a schema.
 
     Raises
@@ -217,15 +221,15 @@ def read_table(path: Path, rows: type[Row] = Row) -> pd.DataFrame | None:
     is_csv = path.suffix == ".csv"
     try:
         table = pd.read_csv(path) if is_csv else pd.read_parquet(path)
-        return as_table(table, rows)
+        return as_table(table, row_class)
     # What pandas and pyarrow make of damaged content is of many classes.
     except Exception as error:
-        required = [name for name, field in rows.model_fields.items() if field.is_required()]
+        required = [name for name, field in row_class.model_fields.items() if field.is_required()]
         rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(required) or 'rows'}"
         raise damaged(path, rule, one_line(error)) from None
 
 
-def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
+def as_table(table: pd.DataFrame, row_class: type[Row]) -> pd.DataFrame:
     """Return the table in the dtypes of its rows, and what else it has.
 
     Raises
@@ -236,24 +240,29 @@ def as_table(table: pd.DataFrame, rows: type[Row]) -> pd.DataFrame:
     if not table.columns.is_unique:
         raise ValueError("two columns of one name")
     with np.errstate(invalid="ignore"):  # infinite losses, which pandas tries as whole numbers
-        known = {name: table[name].convert_dtypes() for name in rows.model_fields if name in table}
+        present_columns = {
+            name: table[name].convert_dtypes() for name in row_class.model_fields if name in table
+        }
     values = {
         name: column.astype(object).where(column.notna(), None).tolist()
-        for name, column in known.items()
+        for name, column in present_columns.items()
     }
-    checked, dtypes = _columns_of(rows).model_validate(values), rows.dtypes()
-    columns = {name: pd.Series(getattr(checked, name), table.index, dtypes[name]) for name in known}
+    checked_columns, dtypes = _columns_of(row_class).model_validate(values), row_class.dtypes()
+    columns = {
+        name: pd.Series(getattr(checked_columns, name), table.index, dtypes[name])
+        for name in present_columns
+    }
     return table.assign(**columns)
 
 
 @cache
-def _columns_of(rows: type[Row]) -> type[BaseModel]:
+def _columns_of(row_class: type[Row]) -> type[BaseModel]:
     """Return the schema of a table of rows: for each field of a row a list of such values."""
     fields: dict[str, Any] = {
         name: (
             list[Annotated[field.annotation, name, *field.metadata]],  # type: ignore[name-defined]
             ... if field.is_required() else None,
         )
-        for name, field in rows.model_fields.items()
+        for name, field in row_class.model_fields.items()
     }
-    return create_model(rows.__name__, __config__=ConfigDict(strict=True), **fields)
+    return create_model(row_class.__name__, __config__=ConfigDict(strict=True), **fields)

@@ -17,12 +17,12 @@ from pipelines.run_folder.names import RECORD
 from pipelines.run_folder.schema import (
     MOST_CLASSES,
     Count,
+    Fraction,
     Number,
-    Part,
     Positive,
+    RecordPart,
     Scalar,
     Seconds,
-    Share,
     Side,
     one_line,
 )
@@ -30,7 +30,7 @@ from pipelines.run_folder.schema import (
 WAY_OUT = "name a folder that a command wrote with --results"
 
 
-class TableMetadata(Part):
+class TableMetadata(RecordPart):
     """Columns of a table by kind, as they were learned from."""
 
     target: str
@@ -44,7 +44,7 @@ class TableMetadata(Part):
     left_out: list[list[str]] = []
 
 
-class DatasetMetadata(Part):
+class DatasetMetadata(RecordPart):
     """The data of a run."""
 
     name: str | None = None
@@ -68,7 +68,7 @@ class DatasetMetadata(Part):
         return () if table is None else (*table.numbers, *table.categories)
 
 
-class ImageForm(Part):
+class ImageForm(RecordPart):
     """The form of the images of a data set, as ``ImageFormat`` describes it."""
 
     height: Side
@@ -80,7 +80,7 @@ class ImageForm(Part):
     white: dict[str, Positive] = {}
 
 
-class WorkerMetadata(Part):
+class WorkerMetadata(RecordPart):
     """A worker of a run; memory in bytes, the most in use during a task."""
 
     address: str
@@ -91,7 +91,7 @@ class WorkerMetadata(Part):
     peak_gpu_memory: Count | None = None
 
 
-class RecycledMetadata(Part):
+class RecycledMetadata(RecordPart):
     """A worker process that was replaced.
 
     Attributes
@@ -109,7 +109,7 @@ class RecycledMetadata(Part):
     memory: tuple[Count, Count] | None = None
 
 
-class ClusterMetadata(Part):
+class ClusterMetadata(RecordPart):
     """The cluster on which a run was carried out."""
 
     kind: str = "cluster"
@@ -117,7 +117,7 @@ class ClusterMetadata(Part):
     workers: list[WorkerMetadata] = []
 
 
-class Failure(Part):
+class Failure(RecordPart):
     """The cells that share a status other than ``ok``."""
 
     status: str = "failed"
@@ -125,7 +125,7 @@ class Failure(Part):
     cells: list[dict[str, Number | str]] = []
 
 
-class OptionMetadata(Part):
+class OptionMetadata(RecordPart):
     """The options of a run, as they are; those that a page asks for have a type."""
 
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
@@ -138,22 +138,22 @@ class OptionMetadata(Part):
     repeats: Count | None = None
 
 
-class BestMetadata(Part):
+class BestMetadata(RecordPart):
     """The best candidate, by the mean over its folds; what tells it from others is a command's.
 
-    ``n_splits`` is there where time ended before any candidate had all splits, and ``share`` where
-    it ended before any was tried on all rows.
+    ``n_splits`` is there where time ended before any candidate had all splits, and ``fraction``
+    where it ended before any was tried on all rows.
     """
 
     n_splits: Count | None = None
-    share: Share | None = None
-    error_mean: Share | None = None
+    share: Fraction | None = None
+    error_mean: Fraction | None = None
     error_std: Number | None = None
     score_mean: Number | None = None
     score_std: Number | None = None
 
 
-class NestedMetadata(Part):
+class NestedMetadata(RecordPart):
     """The estimate of a nested cross-validation."""
 
     score_mean: Number
@@ -161,24 +161,24 @@ class NestedMetadata(Part):
     n_outer: Count
 
 
-class BaselineMetadata(Part):
+class BaselineMetadata(RecordPart):
     """An estimator that always gives the same answer, which a result should beat."""
 
     words: str = ""
     scoring: str | None = None
     score_mean: Number | None = None
-    test_error: Share | None = None
+    test_error: Fraction | None = None
     test_metric: Number | None = None
 
 
-class IdentityMetadata(Part):
+class IdentityMetadata(RecordPart):
     """What decides results besides data and options: SHA-256 of files and code, versions."""
 
     inputs: dict[str, dict[str, str]]
     versions: dict[str, str]
 
 
-class AcceptedMetadata(Part):
+class AcceptedMetadata(RecordPart):
     """Changes that a session went on with: of each what it was, and what it is."""
 
     time: str
@@ -186,7 +186,7 @@ class AcceptedMetadata(Part):
     changed: dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]]
 
 
-class TrackerMetadata(Part):
+class TrackerMetadata(RecordPart):
     """Where a run is logged beside its folder.
 
     Attributes
@@ -201,7 +201,7 @@ class TrackerMetadata(Part):
     is_whole: bool = False
 
 
-class Answer(Part):
+class Answer(RecordPart):
     """What a run answers: what it has said at its end, and says again when it is resumed.
 
     A command whose answer has more fields has a class of its own; a run that is not finished has
@@ -219,7 +219,7 @@ class Answer(Part):
     failures: list[Failure] = []
     best: BestMetadata | None = None
     nested: NestedMetadata | None = None
-    test_error: Share | None = None
+    test_error: Fraction | None = None
     n_test_errors: Count | None = None
     test_scores: dict[str, Number | None] = {}
     test_log_loss: Number | None = None
@@ -318,11 +318,13 @@ def recycled_in_words(metadata: Mapping[str, Any]) -> str:
     recycled = metadata.get("recycled") or ()
     if not recycled:
         return ""
-    numbers = [one["n_tasks"] for one in recycled]
+    numbers = [process["n_tasks"] for process in recycled]
     words = f"{len(recycled):,} worker process{'es' * (len(recycled) != 1)} after "
     words += f"{_range(numbers)} task{'s' * (max(numbers) != 1)}" + " each" * (len(recycled) != 1)
-    held = [memory for one in recycled if (memory := one.get("memory")) and memory[0]]
-    if growth := [round(100 * (after / before - 1)) for before, after in held]:
+    memory_pairs = [
+        memory for process in recycled if (memory := process.get("memory")) and memory[0]
+    ]
+    if growth := [round(100 * (after / before - 1)) for before, after in memory_pairs]:
         words += f": the memory held had grown by {_range(growth)} %"
     return words
 
@@ -337,13 +339,13 @@ def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
     best, words = metadata.get("best") or {}, splits_in_words(metadata)
     if (n_splits := best.get("n_splits")) is not None:
         words = f"{n_splits} of {words}"
-    if (share := best.get("share")) is not None:
-        words += f" of {100 * share:.3g} % of the rows"
+    if (fraction := best.get("share")) is not None:
+        words += f" of {100 * fraction:.3g} % of the rows"
     return words
 
 
 def read_record(
-    folder: Path, kind: type[AnyRecord], argument: str = "RUN"
+    folder: Path, record_class: type[AnyRecord], argument: str = "RUN"
 ) -> tuple[dict[str, Any], AnyRecord]:
     """Return ``run.json`` as it stands, and held against its schema.
 
@@ -363,7 +365,7 @@ def read_record(
         metadata = from_json(content := path.read_bytes())
         if not isinstance(metadata, dict):
             raise ValueError(f"it holds a {type(metadata).__name__}, not one object")
-        return metadata, kind.model_validate_json(content)
+        return metadata, record_class.model_validate_json(content)
     except OSError as error:
         raise InputError(
             f"{argument} must be a run folder that can be read, got {str(path)!r} "

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 from pydantic import Field
 
-from pipelines.run_folder.schema import Part, Scalar
+from pipelines.run_folder.schema import RecordPart, Scalar
 
 DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
     time: float = 0.0
 
 
-class Row(Part):
+class Row(RecordPart):
     """A row of any table: nothing in it has parts."""
 
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
@@ -44,13 +44,18 @@ class Row(Part):
     @classmethod
     def dtypes(cls) -> dict[str, str]:
         """Return the dtype of every column of a table of such rows."""
-        found = {}
+        dtypes = {}
         for name, field in cls.model_fields.items():
-            kinds = get_args(field.annotation) or (field.annotation,)
-            plain = {get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds}
-            (dtype,) = (dtype for kind, dtype in DTYPES.items() if kind in plain)
-            found[name] = "Int64" if dtype == "int64" and NoneType in plain else dtype
-        return found
+            annotations = get_args(field.annotation) or (field.annotation,)
+            plain_types = {
+                get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+                for annotation in annotations
+            }
+            (dtype,) = (
+                dtype for python_type, dtype in DTYPES.items() if python_type in plain_types
+            )
+            dtypes[name] = "Int64" if dtype == "int64" and NoneType in plain_types else dtype
+        return dtypes
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:

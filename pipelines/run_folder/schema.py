@@ -13,7 +13,7 @@ from pipelines.errors import InputError
 Count = Annotated[int, Field(ge=0, lt=2**62)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
 Side = Annotated[int, Field(ge=1, le=65_536)]  # of an image, in pixels
 Scalar = bool | int | Number | str | None
@@ -37,7 +37,7 @@ DAMAGE = (
 )
 
 
-class Part(BaseModel):
+class RecordPart(BaseModel):
     """A record with fields of known types, and any others kept as they are."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
@@ -47,9 +47,9 @@ def one_line(problem: object) -> str:
     """Return an error in one line: the first rule that is broken, and where."""
     if isinstance(problem, ValidationError):
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         message = str(first["msg"]).splitlines()[0]
-        return f"{place}: {message}" if place else message
+        return f"{location}: {message}" if location else message
     lines = str(problem).splitlines()
     return lines[0] if lines else type(problem).__name__
 

@@ -19,7 +19,7 @@ from pipelines.run_folder.ranking import TIE_DECIMALS, have_all_folds
 if TYPE_CHECKING:
     import pandas as pd
 
-SAME = 1e-12  # a deviation of differences below this is rounding
+ROUNDING = 1e-12  # a deviation of differences below this is rounding
 NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
 
 
@@ -32,9 +32,9 @@ def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
     """Return the 95 % interval of an error rate by Wilson (JASA 22, 1927)."""
     if not n_points:
         return 0.0, 1.0
-    share, z2 = n_wrong / n_points, NORMAL_95**2
-    centre = share + z2 / (2 * n_points)
-    half = NORMAL_95 * math.sqrt(share * (1 - share) / n_points + z2 / (4 * n_points**2))
+    rate, z2 = n_wrong / n_points, NORMAL_95**2
+    centre = rate + z2 / (2 * n_points)
+    half = NORMAL_95 * math.sqrt(rate * (1 - rate) / n_points + z2 / (4 * n_points**2))
     low, high = ((centre + sign * half) / (1 + z2 / n_points) for sign in (-1, 1))
     return (0.0 if n_wrong == 0 else low), (1.0 if n_wrong == n_points else high)
 
@@ -70,8 +70,8 @@ def corrected_t(
     n, mean = len(differences), float(differences.mean())
     std = float(differences.std(ddof=1)) if n > 1 else math.nan
     spread = std * math.sqrt(1.0 / n + ratio)
-    if std <= SAME:  # no doubt is left to test
-        return mean, std, spread, *((0.0, 1.0) if abs(mean) <= SAME else (math.nan, math.nan))
+    if std <= ROUNDING:  # no doubt is left to test
+        return mean, std, spread, *((0.0, 1.0) if abs(mean) <= ROUNDING else (math.nan, math.nan))
     t = mean / spread
     return mean, std, spread, t, float(2 * student.sf(abs(t), n - 1))
 
@@ -95,8 +95,8 @@ def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p values corrected by Holm's method (1979); NaN stays and is not counted."""
     p = np.asarray(p_values, float)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
+    positions = np.flatnonzero(~np.isnan(p))
+    order = positions[np.argsort(p[positions], kind="stable")]
     corrected, m = p.copy(), len(order)
     steps = np.minimum(1.0, p[order] * (m - np.arange(m)))
     corrected[order] = np.maximum.accumulate(steps) if m else steps

@@ -21,41 +21,45 @@ class WorkerTimeline:
     present_seconds: float
 
     @property
-    def busy_share(self) -> float | None:
+    def busy_fraction(self) -> float | None:
         """The share of its time that it was at work."""
         return self.busy_seconds / self.present_seconds if self.present_seconds else None
 
 
-def workers_of(tasks: Sequence[FinishedTask], known: Sequence[str]) -> list[str]:
+def workers_of(tasks: Sequence[FinishedTask], known_workers: Sequence[str]) -> list[str]:
     """Return the workers that ``run.json`` knows, in its order, those that ran no task among them.
 
     None, where the journal names no worker that ``run.json`` knows: then the two speak of
     different runs.
     """
-    return list(known) if {worker for task in tasks for worker in task.workers} & {*known} else []
+    return (
+        list(known_workers)
+        if {worker for task in tasks for worker in task.workers} & {*known_workers}
+        else []
+    )
 
 
 def worker_timelines(
     tasks: Sequence[FinishedTask], workers: Sequence[str] = ()
 ) -> list[WorkerTimeline]:
     """Return the tasks of each worker: known workers first, then those of the journal alone."""
-    own: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
+    tasks_by_worker: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
     for task in tasks:
         for worker in task.workers:
-            own.setdefault(worker, []).append(task)
+            tasks_by_worker.setdefault(worker, []).append(task)
     sessions, timelines = _sessions(tasks), []
-    for worker, some in own.items():
-        busy = sum(end - start for start, end in _spans(some))
+    for worker, own_tasks in tasks_by_worker.items():
+        busy = sum(end - start for start, end in _spans(own_tasks))
         present = sum(
             end - start
             for start, end in sessions
-            if not some or any(start <= task.started <= end for task in some)
+            if not own_tasks or any(start <= task.started <= end for task in own_tasks)
         )
-        timelines.append(WorkerTimeline(worker, tuple(some), busy, present))
+        timelines.append(WorkerTimeline(worker, tuple(own_tasks), busy, present))
     return timelines
 
 
-def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
+def busy_fraction(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
     """The share of the workers' time that they were at work; None without a task.
 
     Their time is that from the first task of a session to the end of its last, for as many workers
@@ -69,7 +73,7 @@ def busy_share(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> fl
 
 
 def _most_at_once(
-    rows: Sequence[WorkerTimeline], start: float, end: float, known: Collection[str]
+    rows: Sequence[WorkerTimeline], start: float, end: float, known_workers: Collection[str]
 ) -> int:
     """Return the most workers that a session had at once, each from its first task to its last.
 
@@ -77,13 +81,17 @@ def _most_at_once(
     """
     changes: list[tuple[float, int]] = []
     for row in rows:
-        some = [task for task in row.tasks if start <= task.started <= end]
-        if some or not row.tasks:
-            came = start if row.worker in known or not some else some[0].started
-            left = max((task.ended for task in some), default=end)
-            changes += [(came, 1), (left, -1)]
-    there = accumulate(change for _, change in sorted(changes))
-    return max(1, *there)
+        session_tasks = [task for task in row.tasks if start <= task.started <= end]
+        if session_tasks or not row.tasks:
+            arrival = (
+                start
+                if row.worker in known_workers or not session_tasks
+                else session_tasks[0].started
+            )
+            departure = max((task.ended for task in session_tasks), default=end)
+            changes += [(arrival, 1), (departure, -1)]
+    counts = accumulate(change for _, change in sorted(changes))
+    return max(1, *counts)
 
 
 def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
@@ -94,14 +102,14 @@ def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """
     spans = _spans(tasks)
     gaps = [(end, start) for (_, end), (start, _) in pairwise(spans)]
-    left = spans[-1][1] - spans[0][0] if spans else 0.0
-    kept = []
+    remaining = spans[-1][1] - spans[0][0] if spans else 0.0
+    periods = []
     for start, end in sorted(gaps, key=lambda gap: gap[0] - gap[1]):
-        left -= end - start
-        if end - start < max(SECONDS_OF_PAUSE, left):
+        remaining -= end - start
+        if end - start < max(SECONDS_OF_PAUSE, remaining):
             break
-        kept.append((start, end))
-    return sorted(kept)
+        periods.append((start, end))
+    return sorted(periods)
 
 
 def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
@@ -127,12 +135,14 @@ def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
 
 def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
     """Return for each worker the most memory that a task had, in bytes, as the journal names it."""
-    found: dict[str, dict[str, int]] = {}
+    peaks_by_worker: dict[str, dict[str, int]] = {}
     for task in tasks:
         for worker in task.workers:
-            known = found.setdefault(worker, {})
-            known |= {name: max(n, known.get(name, 0)) for name, n in task.memory.items()}
-    return found
+            worker_peaks = peaks_by_worker.setdefault(worker, {})
+            worker_peaks |= {
+                name: max(n, worker_peaks.get(name, 0)) for name, n in task.memory.items()
+            }
+    return peaks_by_worker
 
 
 def _sessions(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
@@ -141,8 +151,10 @@ def _sessions(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     for task in tasks:
         by_session.setdefault(task.session, []).append(task)
     sessions = _parts(by_session.pop(0, []))
-    for some in by_session.values():
-        sessions.append((min(task.started for task in some), max(task.ended for task in some)))
+    for session_tasks in by_session.values():
+        sessions.append(
+            (min(task.started for task in session_tasks), max(task.ended for task in session_tasks))
+        )
     return sessions
 
 

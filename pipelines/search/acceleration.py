@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from pipelines.data.fits import Fit
-    from pipelines.search.fitting import Group
+    from pipelines.search.fitting import CandidateGroup
     from pipelines.search.joblib_backend import SearchBackend, UsualWay
     from pipelines.search.kept_fits import KeptFits
     from pipelines.search.tasks import Problem, Task
@@ -69,59 +69,63 @@ class Acceleration:
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
         self.log = SearchLog()
         self._client, self._kept = client, kept
-        self._saved_not = dict[str, float]()  # see ``sharing_groups``
+        self._seconds_missed = dict[str, float]()  # see ``sharing_groups``
 
     def results(
-        self, first: Call, others: Iterator[Call], usual: UsualWay
+        self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterator[dict[str, Any]]:
         """The results of the fits of a search, in their order; see ``Searches``."""
-        known = FitCalls([first])
+        known_calls = FitCalls([first_call])
         is_here = self._client is None and self._kept is None
-        nested = known.has_searches and usual.n_jobs > 1  # which share in their processes
-        shares = may_share(known.first, known.first["parameters"] is not None)
+        nested = known_calls.has_searches and usual_way.n_jobs > 1  # which share in their processes
+        shares = may_share(known_calls.first, known_calls.first["parameters"] is not None)
         if is_here and not nested and not shares:
-            return self._plain(first, others, usual)
-        return self._results(FitCalls([first, *others]), usual)
+            return self._plain(first_call, other_calls, usual_way)
+        return self._results(FitCalls([first_call, *other_calls]), usual_way)
 
     def _plain(
-        self, first: Call, others: Iterator[Call], usual: UsualWay
+        self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterator[dict[str, Any]]:
         """The results of fits that share nothing; splits may be drawn between them."""
-        entry, began = entry_of(FitCalls([first]).first["estimator"]), time.perf_counter()
+        entry, began = entry_of(FitCalls([first_call]).first["estimator"]), time.perf_counter()
         entry.reason = APART
         self.log.entries.append(entry)
-        for result in usual(chain([first], others)):
+        for result in usual_way(chain([first_call], other_calls)):
             entry.n_asked += 1
             entry.n_made += 1
             entry.seconds = time.perf_counter() - began
             yield result
 
-    def _results(self, calls: FitCalls, usual: UsualWay) -> Iterator[dict[str, Any]]:
+    def _results(self, calls: FitCalls, usual_way: UsualWay) -> Iterator[dict[str, Any]]:
         entry, began = entry_of(calls.first["estimator"]), time.perf_counter()
         entry.n_asked = len(calls.calls)
         self.log.entries.append(entry)
-        kept = self._results_kept(calls, entry)
-        made = {number: MadeFit(number, result, 0) for number, result in (kept or {}).items()}
-        numbers = [number for number in range(entry.n_asked) if number not in made]
-        waiting = 0
+        kept_results = self._results_kept(calls, entry)
+        finished_fits = {
+            number: MadeFit(number, result, 0) for number, result in (kept_results or {}).items()
+        }
+        numbers = [number for number in range(entry.n_asked) if number not in finished_fits]
+        next_number = 0
         try:
-            with closing(self._made(calls, numbers, usual, entry)) as fits:
+            with closing(self._fits_of_calls(calls, numbers, usual_way, entry)) as fits:
                 for fit in fits:
-                    made[fit.number] = fit
+                    finished_fits[fit.number] = fit
                     self.log.entries += [
-                        replace(nested, place=entry.place) for nested in fit.entries
+                        replace(nested, script_line=entry.script_line) for nested in fit.entries
                     ]
                     entry.n_made += fit.n_fits
                     entry.seconds = time.perf_counter() - began
-                    if self._kept is not None and kept is not None:
+                    if self._kept is not None and kept_results is not None:
                         self._kept.keep(calls, fit.number, fit.result)
-                    while waiting in made:
-                        yield _in_turn(made.pop(waiting))
-                        waiting += 1
+                    while next_number in finished_fits:
+                        yield _in_turn(finished_fits.pop(next_number))
+                        next_number += 1
         finally:
             if self._kept is not None:
                 self._kept.write()
-        yield from (_in_turn(made.pop(number)) for number in range(waiting, entry.n_asked))
+        yield from (
+            _in_turn(finished_fits.pop(number)) for number in range(next_number, entry.n_asked)
+        )
         if entry.n_at_limit:
             _warn_of_limit(entry)
 
@@ -151,8 +155,8 @@ class Acceleration:
                 result["parameters"] = calls.arguments[number]["parameters"]
         return results
 
-    def _made(
-        self, calls: FitCalls, numbers: Sequence[int], usual: UsualWay, entry: SearchEntry
+    def _fits_of_calls(
+        self, calls: FitCalls, numbers: Sequence[int], usual_way: UsualWay, entry: SearchEntry
     ) -> Generator[MadeFit]:
         """Yield the results of the calls of these numbers, each as soon as it is there."""
         if not numbers:
@@ -162,36 +166,38 @@ class Acceleration:
         tasks: Mapping[int, Task] = {}
         # What searches itself is fitted here, so that its own fits are made by the workers.
         client = None if calls.has_searches else self._client
-        several = any(call["parameters"] is not None for call in calls.arguments)
-        is_known = client is not None or any(may_share(call, several) for call in calls.arguments)
-        entry.reason = why_apart(calls) if is_known else APART
+        has_candidates = any(call["parameters"] is not None for call in calls.arguments)
+        can_share = client is not None or any(
+            may_share(call, has_candidates) for call in calls.arguments
+        )
+        entry.reason = why_apart(calls) if can_share else APART
         if client is not None and not entry.reason:
             yield from self._by_workers(calls, numbers, entry, client)
             return
-        n_jobs = usual.n_jobs if self._client is None else 1
+        n_jobs = usual_way.n_jobs if self._client is None else 1
         if not entry.reason:
             from pipelines.search.from_calls import names_of, problem_of, shared_tasks
 
             try:
                 problem = problem_of(calls, as_called=n_jobs == 1)
-                tasks = shared_tasks(problem, calls, numbers, self._saved_not)
+                tasks = shared_tasks(problem, calls, numbers, self._seconds_missed)
             except Exception as error:  # what is wrong with a call, the call says itself
                 entry.reason = error_line(error)
             else:
                 entry.shared = names_of(problem, set(tasks.values()))
                 entry.reason = "" if tasks else APART
         if n_jobs > 1:
-            yield from self._at_once(problem, calls, numbers, tasks, usual, entry)
+            yield from self._at_once(problem, calls, numbers, tasks, usual_way, entry)
             return
-        done = set[int]()
+        done_numbers = set[int]()
         for number in numbers:
-            if problem is not None and number in tasks and number not in done:
-                for made in self._shared(problem, calls, tasks[number], entry):
-                    done.add(made.number)
-                    yield made
-            if number not in done:
-                function, arguments, named = calls.calls[number]
-                yield MadeFit(number, function(*arguments, **named))
+            if problem is not None and number in tasks and number not in done_numbers:
+                for fit in self._shared(problem, calls, tasks[number], entry):
+                    done_numbers.add(fit.number)
+                    yield fit
+            if number not in done_numbers:
+                function, arguments, keywords = calls.calls[number]
+                yield MadeFit(number, function(*arguments, **keywords))
 
     def _shared(
         self, problem: Problem, calls: FitCalls, task: Task, entry: SearchEntry
@@ -200,12 +206,12 @@ class Acceleration:
         from pipelines.data.fits import Fit
         from pipelines.data.generators import state_of_generators
         from pipelines.search.fitting import PLAIN
-        from pipelines.search.from_calls import fits_of_task
+        from pipelines.search.from_calls import scored_fits
 
         group, fits = problem.groups[task.group], list[Fit]()
-        state, before = np.random.get_state(), state_of_generators()  # noqa: NPY002
+        state, state_before = np.random.get_state(), state_of_generators()  # noqa: NPY002
         try:
-            with closing(fits_of_task(problem, task)) as items:
+            with closing(scored_fits(problem, task)) as items:
                 for fit in items:
                     if fit.apart and group.name != PLAIN:
                         entry.note = (
@@ -215,10 +221,10 @@ class Acceleration:
                     fits.append(fit)
         except Exception as error:  # its calls, each by itself, say what is wrong
             entry.note = f"fitted apart: {error_line(error)}"
-        drew = group.name != PLAIN and state_of_generators() != before
-        if drew:
+        has_drawn = group.name != PLAIN and state_of_generators() != state_before
+        if has_drawn:
             entry.note = "fitted apart: what it shares draws without a seed"
-        if drew or len(fits) < len(task.places):
+        if has_drawn or len(fits) < len(task.cell_keys):
             np.random.set_state(state)  # noqa: NPY002
             return
         yield from (made_fit(problem, calls, group, fit, entry) for fit in fits)
@@ -229,29 +235,35 @@ class Acceleration:
         calls: FitCalls,
         numbers: Sequence[int],
         tasks: Mapping[int, Task],
-        usual: UsualWay,
+        usual_way: UsualWay,
         entry: SearchEntry,
     ) -> Iterator[MadeFit]:
         """Yield the results of calls that the usual backend makes, several at once."""
-        delayed, together = usual.delayed, list[Call]()
+        delayed, delayed_calls = usual_way.delayed, list[Call]()
         if problem is not None and tasks:
-            from pipelines.search.executor import in_batches
+            from pipelines.search.executor import batch_numbers
             from pipelines.search.feed import cut_for_workers
             from pipelines.search.from_calls import fits_of_batch
 
-            distinct = cut_for_workers(problem, list(dict.fromkeys(tasks.values())), usual.n_jobs)
-            together += [
-                delayed(fits_of_batch)(problem, [distinct[i] for i in batch])
-                for batch in in_batches(problem, distinct, usual.n_jobs)
+            distinct_tasks = cut_for_workers(
+                problem, list(dict.fromkeys(tasks.values())), usual_way.n_jobs
+            )
+            delayed_calls += [
+                delayed(fits_of_batch)(problem, [distinct_tasks[i] for i in batch])
+                for batch in batch_numbers(problem, distinct_tasks, usual_way.n_jobs)
             ]
-        apart = [number for number in numbers if number not in tasks]
-        if not together and self._kept is None and not calls.has_searches:
-            plain = usual.at_once([calls.calls[number] for number in apart], "generator")
-            results = zip(apart, plain, strict=True)
+        apart_numbers = [number for number in numbers if number not in tasks]
+        if not delayed_calls and self._kept is None and not calls.has_searches:
+            plain_results = usual_way.at_once(
+                [calls.calls[number] for number in apart_numbers], "generator"
+            )
+            results = zip(apart_numbers, plain_results, strict=True)
             yield from (MadeFit(number, result) for number, result in results)
             return
-        together += [delayed(called)(number, calls.calls[number]) for number in apart]
-        for result in usual.at_once(together, "generator_unordered"):
+        delayed_calls += [
+            delayed(run_call)(number, calls.calls[number]) for number in apart_numbers
+        ]
+        for result in usual_way.at_once(delayed_calls, "generator_unordered"):
             if isinstance(result, MadeFit):
                 yield result
             else:
@@ -267,15 +279,15 @@ class Acceleration:
         from cluster_setup.workers import describe_workers, threads_per_task
         from pipelines.run.tasks import OnCluster
         from pipelines.search.executor import SearchExecutor
-        from pipelines.search.from_calls import names_of, problem_of, sharing_groups, tasks_of
+        from pipelines.search.from_calls import group_tasks, names_of, problem_of, sharing_groups
 
         problem, runner = problem_of(calls), OnCluster(client)
         n_threads = threads_per_task(describe_workers(client))
         executor = SearchExecutor(runner, n_threads=n_threads)
-        shared = tasks_of(problem, calls, numbers, sharing_groups(problem))
+        shared = group_tasks(problem, calls, numbers, sharing_groups(problem))
         entry.shared = names_of(problem, shared)
         entry.reason = "" if shared else APART
-        tasks = tasks_of(problem, calls, numbers, problem.groups, runner.n_workers)
+        tasks = group_tasks(problem, calls, numbers, problem.groups, runner.n_workers)
         try:
             with closing(executor.outcomes(problem, None, {"verbose": 0}, tasks)) as outcomes:
                 for outcome in outcomes:
@@ -308,7 +320,7 @@ def _in_turn(fit: MadeFit) -> dict[str, Any]:
 def made_fit(
     problem: Problem,
     calls: FitCalls,
-    group: Group,
+    group: CandidateGroup,
     fit: Fit,
     entry: SearchEntry,
     as_called: bool = True,
@@ -327,8 +339,8 @@ def made_fit(
         if as_called and group.shared is not None and not fit.apart:  # else it has drawn itself
             group.shared.draw(problem.candidates[fit.candidate].final)
 
-    silent = group.shared is not None and group.shared.predictions_only
-    entry.n_at_limit += silent and not (fit.apart or fit.converged)
+    is_silent = group.shared is not None and group.shared.predictions_only
+    entry.n_at_limit += is_silent and not (fit.apart or fit.converged)
     return MadeFit(number, calls.result(number, fit.scores), fit.n_fits, in_turn)
 
 
@@ -341,14 +353,14 @@ def why_apart(calls: FitCalls) -> str:
     return "" if calls.is_grid else "its fits are of different data"
 
 
-def called(number: int, call: Call) -> MadeFit:
+def run_call(number: int, call: Call) -> MadeFit:
     """The result of a call; a search within it shares its work, too."""
     from pipelines.search.joblib_backend import SearchBackend
 
-    function, arguments, named = call
+    function, arguments, keywords = call
     acceleration = Acceleration()
     with parallel_config(SearchBackend(acceleration)):
-        result = function(*arguments, **named)
+        result = function(*arguments, **keywords)
     return MadeFit(number, result, entries=acceleration.log.entries)
 
 

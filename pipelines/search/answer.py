@@ -25,7 +25,7 @@ MOST_VALUES = 5_000_000  # test rows times classes, whose values are kept: 40 MB
 
 
 def refit_and_test(
-    problem: Problem, refit: Refit, n_threads: int = 1, **about: Any
+    problem: Problem, refit: Refit, n_threads: int = 1, **model_fields: Any
 ) -> dict[str, Any]:
     """Fit the best candidate on all rows and score it on the test rows.
 
@@ -52,25 +52,25 @@ def refit_and_test(
         seed_generators(problem.seed, "refit")
         # What runs in this process beside it sees the same rows, and some estimators write.
         estimator.fit(copy_of(data.X), copy_of(data.y))
-        found = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)
+        raw_scores = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)
         predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
         of_classes = values_of_classes(estimator, copy_of(data.X_test))
     check_predictions(predicted, data.y_test, data.y)
-    scores = {name: finite(score) for name, score in found.items()}
-    model, not_kept = dump_model(FittedEstimator(estimator, **about))
-    tested = {"predicted": predicted, "scores": scores, "of_classes": of_classes}
-    return {**tested, "model": model, "not_kept": not_kept, "fitted": estimator}
+    scores = {name: finite(score) for name, score in raw_scores.items()}
+    model, not_kept = dump_model(FittedEstimator(estimator, **model_fields))
+    test_results = {"predicted": predicted, "scores": scores, "of_classes": of_classes}
+    return {**test_results, "model": model, "not_kept": not_kept, "fitted": estimator}
 
 
-def keep_model(path: Path, tested: dict[str, Any]) -> dict[str, Any]:
+def keep_model(path: Path, test_results: dict[str, Any]) -> dict[str, Any]:
     """Write the model of a refit if it is kept; ``not_kept`` for ``run.json``, None if it is."""
     file = path / FITTED
-    if tested["model"] is None:
+    if test_results["model"] is None:
         file.unlink(missing_ok=True)  # of an earlier session
     else:
         with names.replacing(file) as unfinished:
-            unfinished.write_bytes(tested["model"])
-    return {"not_kept": tested["not_kept"] or None}
+            unfinished.write_bytes(test_results["model"])
+    return {"not_kept": test_results["not_kept"] or None}
 
 
 def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:
@@ -81,14 +81,14 @@ def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -
         )
     if y.dtype.kind not in "iu":
         predicted.astype(float)  # says what is none
-    elif len(others := np.setdiff1d(predicted, np.arange(y.max() + 1))):
+    elif len(unknown_codes := np.setdiff1d(predicted, np.arange(y.max() + 1))):
         raise ValueError(
-            f"predict must give class codes from 0 to {y.max()}, and gives {others[0]}"
+            f"predict must give class codes from 0 to {y.max()}, and gives {unknown_codes[0]}"
         )
 
 
 def write_predictions(
-    path: Path, dataset: Dataset, predicted: np.ndarray, **more: Any
+    path: Path, dataset: Dataset, predicted: np.ndarray, **extra_columns: Any
 ) -> dict[str, Any]:
     """Write the table of predictions and, of images, those that are wrong.
 
@@ -105,18 +105,18 @@ def write_predictions(
     truth = dataset.y_test
     table: dict[str, Any] = {"row": np.arange(len(truth)), "true": truth}
     if dataset.task == REGRESSION:
-        table |= {"predicted": predicted.astype(float), **more}
+        table |= {"predicted": predicted.astype(float), **extra_columns}
         names.write_table(pd.DataFrame(table), path / names.RESIDUALS)
         return {"test_error": None, "n_test_errors": None}
-    table |= {"predicted": predicted, **more}
+    table |= {"predicted": predicted, **extra_columns}
     names.write_table(pd.DataFrame(table), path / names.PREDICTIONS)
-    wrong = np.flatnonzero(predicted != truth)
+    wrong_rows = np.flatnonzero(predicted != truth)
     images = dataset.pictures or dataset
     if images.image_shape is not None:
         arrays = {"true": truth, "predicted": predicted, "X": images.X_test}
-        of_wrong = {name: array[wrong] for name, array in arrays.items()}
-        names.write_arrays(path / names.WRONG, {"row": wrong, **of_wrong})
-    return {"test_error": len(wrong) / len(truth), "n_test_errors": len(wrong)}
+        wrong_arrays = {name: array[wrong_rows] for name, array in arrays.items()}
+        names.write_arrays(path / names.WRONG, {"row": wrong_rows, **wrong_arrays})
+    return {"test_error": len(wrong_rows) / len(truth), "n_test_errors": len(wrong_rows)}
 
 
 def write_class_values(
@@ -134,10 +134,10 @@ def write_class_values(
         file.unlink(missing_ok=True)
     if isinstance(values, str) or values[2].size > MOST_VALUES or not len(dataset.y_test):
         return
-    kind, codes, array = values
+    value_type, codes, array = values
     table = {"row": np.arange(len(dataset.y_test)), "true": dataset.y_test}
-    table |= class_columns(kind, dataset.classes[codes], array)
-    names.write_table(pd.DataFrame(table), files[kind])
+    table |= class_columns(value_type, dataset.classes[codes], array)
+    names.write_table(pd.DataFrame(table), files[value_type])
 
 
 def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
@@ -152,7 +152,7 @@ def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float |
     return {"r2": r2, "neg_mean_absolute_error": -error, "neg_root_mean_squared_error": -root}
 
 
-def described(candidate: Any, *means: str) -> dict[str, Any]:
+def candidate_entry(candidate: Any, *means: str) -> dict[str, Any]:
     """Return a ranked candidate with some of its means as ``run.json`` has it."""
     return {
         "algorithm": candidate["algorithm"],
@@ -174,7 +174,7 @@ def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
         "steps_asked": int(table["n_steps"].sum()),
         "steps_made": int(table["n_steps_made"].sum()),
         "families": [
-            {"family": str(one[0]), "asked": int(one[1]), "made": int(one[2])}
-            for one in by_family.itertuples()
+            {"family": str(counts[0]), "asked": int(counts[1]), "made": int(counts[2])}
+            for counts in by_family.itertuples()
         ],
     }

@@ -46,7 +46,7 @@ class Budget:
     refit: float = REFIT
     n_refits: int = 1
     held_back: bool = False
-    _of_splits: list[float] = field(default_factory=list, init=False)
+    _split_seconds: list[float] = field(default_factory=list, init=False)
     _n_told: Counter[Any] = field(default_factory=Counter, init=False)
     _has_begun: bool = field(default=False, init=False)
 
@@ -56,13 +56,13 @@ class Budget:
         return max(OVERTIME * self.seconds, SECONDS_OF_OVERTIME)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the last task of the search has to end."""
         # That of the slower quarter of splits, without the first: that one warms up.
-        splits = sorted(self._of_splits[1:])
-        slow = splits[3 * (len(splits) - 1) // 4] if splits else 0.0
-        kept = self.n_refits * self.refit * slow
-        return self.began + self.seconds - kept - time.monotonic()
+        ordered = sorted(self._split_seconds[1:])
+        slow = ordered[3 * (len(ordered) - 1) // 4] if ordered else 0.0
+        reserve = self.n_refits * self.refit * slow
+        return self.began + self.seconds - reserve - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
         """Take in what a task took, or a part of it."""
@@ -74,7 +74,7 @@ class Budget:
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
         if task.share == 1:
-            self._of_splits.append(seconds / n_splits)
+            self._split_seconds.append(seconds / n_splits)
 
     def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
         """Yield tasks that end in time and take them off the queue, in its order.
@@ -87,30 +87,30 @@ class Budget:
         n_workers : int
         """
         # The end stands as it is reached by the search; what is cut off then has whole splits.
-        until = time.time() + max(0.0, self.left) + self.overtime / 2
-        place = 0
-        while place < len(queue):
-            task = queue[place]
+        until = time.time() + max(0.0, self.seconds_left) + self.overtime / 2
+        index = 0
+        while index < len(queue):
+            task = queue[index]
             seconds = self.pace.seconds(task)
             is_short = seconds < SHORT
             if n >= (2 * n_workers if is_short else n_workers):
                 return
             # The first of a kind warms up: what that took says little of the others. Where it took
             # long, that was no warming up.
-            few = self._n_told[self.pace.kind(task)] < FIRST_TASKS
-            unknown = math.isnan(seconds) or (few and seconds <= self.overtime / 2)
-            left = self.left if self._has_begun else math.inf
-            if not (left > 0 and (unknown or seconds <= left)):
-                if left > 0 and len(task.splits) > 1:  # some of its splits may end in time
-                    queue[place : place + 1] = task.by_split
+            is_among_first = self._n_told[self.pace.kind(task)] < FIRST_TASKS
+            is_unknown = math.isnan(seconds) or (is_among_first and seconds <= self.overtime / 2)
+            seconds_left = self.seconds_left if self._has_begun else math.inf
+            if not (seconds_left > 0 and (is_unknown or seconds <= seconds_left)):
+                if seconds_left > 0 and len(task.splits) > 1:  # some of its splits may end in time
+                    queue[index : index + 1] = task.by_split
                 else:
                     self.held_back = True
-                    place += 1
-                    if left <= 0:
+                    index += 1
+                    if seconds_left <= 0:
                         return
                 continue
-            if unknown and len(task.splits) > 1:
-                queue[place : place + 1] = task.by_split
+            if is_unknown and len(task.splits) > 1:
+                queue[index : index + 1] = task.by_split
                 continue
-            yield replace(queue.pop(place), until=until)
+            yield replace(queue.pop(index), until=until)
             n, self._has_begun = n + 1, True

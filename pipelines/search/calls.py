@@ -13,11 +13,19 @@ from joblib.logger import short_format_time
 
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 # What all fits of a search have in common.
-COMMON = ("X", "y", "scorer", "error_score", "fit_params", "score_params", "return_train_score")
+COMMON_ARGUMENTS = (
+    "X",
+    "y",
+    "scorer",
+    "error_score",
+    "fit_params",
+    "score_params",
+    "return_train_score",
+)
 # What pickle says of what is not for it.
-UNHASHABLE = (PicklingError, AttributeError, TypeError, ValueError, RecursionError)
+PICKLE_ERRORS = (PicklingError, AttributeError, TypeError, ValueError, RecursionError)
 # What fits that share work can say of themselves.
-ANSWERS = ("return_n_test_samples", "return_times", "return_parameters")
+RETURN_OPTIONS = ("return_n_test_samples", "return_times", "return_parameters")
 
 
 def is_fit(call: Call) -> bool:
@@ -74,7 +82,7 @@ class FitCalls:
         return n_candidates * n_splits == len(cells) == len(set(cells)) and all(
             call.get(name) is first.get(name) or _equal(call.get(name), first.get(name))
             for call in self.arguments[1:]
-            for name in COMMON
+            for name in COMMON_ARGUMENTS
         )
 
     @cached_property
@@ -109,8 +117,8 @@ class FitCalls:
 
 def _equal(value: Any, other: Any) -> bool:
     """Whether two plain values are equal."""
-    plain = (str, bool, int, float, type(None))
-    return isinstance(value, plain) and isinstance(other, plain) and value == other
+    plain_types = (str, bool, int, float, type(None))
+    return isinstance(value, plain_types) and isinstance(other, plain_types) and value == other
 
 
 def _candidate_key(number: int, call: Mapping[str, Any]) -> Hashable:
@@ -121,7 +129,7 @@ def _candidate_key(number: int, call: Mapping[str, Any]) -> Hashable:
     try:
         parameters = estimator.get_params(deep=False), call["parameters"]
         return type(estimator), joblib.hash(parameters)
-    except UNHASHABLE:  # a candidate by itself, so that there is no grid: its line says so
+    except PICKLE_ERRORS:  # a candidate by itself, so that there is no grid: its line says so
         return "call", number
 
 
@@ -134,19 +142,19 @@ def _split_key(call: Mapping[str, Any]) -> Hashable:
 
 def print_fit(call: Mapping[str, Any], scores: Mapping[str, Any]) -> None:
     """Print what scikit-learn prints of a fit with its ``verbose``."""
-    verbose, place = call["verbose"], ""
+    verbose, position = call["verbose"], ""
     if verbose < 2:
         return
     if verbose > 2 and call.get("split_progress") is not None:
         split, n_splits = call["split_progress"]
-        place = f" {split + 1}/{n_splits}"
+        position = f" {split + 1}/{n_splits}"
     if verbose > 9 and call.get("candidate_progress"):
         candidate, n_candidates = call["candidate_progress"]
-        place += f"; {candidate + 1}/{n_candidates}"
+        position += f"; {candidate + 1}/{n_candidates}"
     parameters = call["parameters"]
     text = ", ".join(f"{name}={parameters[name]}" for name in sorted(parameters or ()))
     if verbose > 9:
-        start = f"[CV{place}] START {text}"
+        start = f"[CV{position}] START {text}"
         print(start + "." * (80 - len(start)))
     text += ";" if text else ""
     if verbose > 2:
@@ -161,5 +169,5 @@ def print_fit(call: Mapping[str, Any], scores: Mapping[str, Any]) -> None:
             text += f", score={test:.3f}"
     seconds = scores["fit_time"] + scores["score_time"]
     text += f" total time={short_format_time(seconds)}"
-    end = f"[CV{place}] END "
+    end = f"[CV{position}] END "
     print(end + "." * (80 - len(end) - len(text)) + text)

@@ -19,7 +19,7 @@ from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.data.user_code import absolute_name, code_in
-from pipelines.data.user_files import USER_ERRORS, read_yaml
+from pipelines.data.user_files import USER_ERRORS, read_user_yaml
 from pipelines.errors import InputError, error_line, nearest, opt
 from pipelines.nn.settings import BY_HAND, need_torch
 from pipelines.search.scoring import last_step
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
 # What ``cross_validate`` compares where no estimator is named.
-USUAL = {
+USUAL_ESTIMATORS = {
     "classification": ("logistic", "knn", "forest", "boosting", "svm"),
     "regression": ("ridge", "knn", "forest", "boosting", "svm"),
 }
@@ -79,9 +79,9 @@ WITHOUT_SCALE = (
     "catboost",
 )
 NETWORK = "network"  # an estimator by its short name, and its parameter
-LAST = "model"  # the name of the last step
+FINAL_STEP = "model"  # the name of the last step
 DISTRIBUTION = re.compile(r"\{\s*([a-z]\w*)\s*:\s*(\[.*\])\s*\}")  # as it is typed
-LABEL = ":"  # between the estimator and the name of a parameter
+LABEL_SEPARATOR = ":"  # between the estimator and the name of a parameter
 
 Grids = dict[str, list[Branch]]  # of each estimator the branches of its space
 
@@ -112,7 +112,7 @@ class Candidate:
         return json.dumps(dict(self.parameters), default=str)
 
 
-def candidates_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def grid_candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return every combination of values; the last parameter varies the fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
@@ -134,8 +134,8 @@ def with_labels(argv: Sequence[str]) -> list[str]:
         elif flag == "--estimator":
             last = value
         elif flag == "--param":
-            named = LABEL in value.partition("=")[0]
-            value = value if named or not last else f"{last}{LABEL}{value}"
+            has_label = LABEL_SEPARATOR in value.partition("=")[0]
+            value = value if has_label or not last else f"{last}{LABEL_SEPARATOR}{value}"
         elif flag == "--cv":
             value = absolute_name(value)
         arguments.append(head + value)
@@ -147,7 +147,7 @@ def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[s
     grids: dict[str, dict[str, Distribution]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
-        label, colon, name = name.rpartition(LABEL)
+        label, colon, name = name.rpartition(LABEL_SEPARATOR)
         if not equals or not name or not values:
             raise InputError(
                 f"{opt('param')} must be NAME=VALUE[,VALUE...], got {text!r}; for instance "
@@ -163,9 +163,13 @@ def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[s
                 f"{opt('param')} must be of an estimator of this run, got {text!r}; there are "
                 f"{', '.join(labels)}"
             )
-        read = [_value(one) for one in _split(values)]
-        value = read[0] if len(read) == 1 and isinstance(read[0], dict) else read
-        where = f"{opt('param')} {label}{LABEL}"
+        parsed_values = [_value(word) for word in _split(values)]
+        value = (
+            parsed_values[0]
+            if len(parsed_values) == 1 and isinstance(parsed_values[0], dict)
+            else parsed_values
+        )
+        where = f"{opt('param')} {label}{LABEL_SEPARATOR}"
         grids.setdefault(label, {})[name] = distribution_of(name, value, where)
     return grids
 
@@ -185,9 +189,9 @@ def _split(text: str) -> list[str]:
 def _value(text: str) -> Any:
     if text.lower() in WORDS:
         return WORDS[text.lower()]
-    if found := DISTRIBUTION.fullmatch(text):
-        kind, numbers = found.groups()
-        return {kind: _value(numbers)}
+    if match := DISTRIBUTION.fullmatch(text):
+        distribution, numbers = match.groups()
+        return {distribution: _value(numbers)}
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -199,7 +203,7 @@ def read_grid(path: str) -> Grids:
 
     A list of such mappings is one of branches.
     """
-    content = read_yaml(path, f"{opt('grid')} must be")
+    content = read_user_yaml(path, f"{opt('grid')} must be")
     form = "estimator: {parameter: [value, ...]}, or a list of such {...}"
     if not isinstance(content, dict) or not content:
         raise InputError(f"{opt('grid')} must hold {form}, got {path}; write it so")
@@ -228,7 +232,7 @@ def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[B
             f"{opt('network')} is for {opt('estimator', NETWORK)}, got {network} beside "
             f"{', '.join(chosen)}; add {opt('estimator', NETWORK)}, or leave {opt('network')} out"
         )
-    own, branches = {NETWORK: Choice((network,))}, grids.get(NETWORK, [Branch({})])
+    network_choice, branches = {NETWORK: Choice((network,))}, grids.get(NETWORK, [Branch({})])
     for branch in branches:
         if (values := branch.parameters.get(NETWORK)) is not None:
             shown = values.values if isinstance(values, Choice) else [values]
@@ -236,7 +240,10 @@ def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[B
                 f"{opt('network')} must not be given beside values of the parameter network, got "
                 f"{network} beside {', '.join(map(str, shown))}; leave one of them out"
             )
-    return {**grids, NETWORK: [Branch(own).with_parameters(one.parameters) for one in branches]}
+    return {
+        **grids,
+        NETWORK: [Branch(network_choice).with_parameters(branch.parameters) for branch in branches],
+    }
 
 
 def classes_of(names: Sequence[str]) -> list[str]:
@@ -251,18 +258,18 @@ def code_of_grid(path: str) -> list[str]:
     except InputError:
         return []
     values = [
-        list(one.values)
+        list(distribution.values)
         for branches in grids.values()
         for branch in branches
-        for one in branch.parameters.values()
-        if isinstance(one, Choice)
+        for distribution in branch.parameters.values()
+        if isinstance(distribution, Choice)
     ]
     return [*classes_of(list(grids)), *code_in(values)]
 
 
 def code_of_params(texts: Sequence[str]) -> list[str]:
     """Return what values as they are typed, ``NAME=VALUE,VALUE``, name."""
-    values = [_value(one) for text in texts for one in _split(text.partition("=")[2])]
+    values = [_value(word) for text in texts for word in _split(text.partition("=")[2])]
     return list(code_in(values))
 
 
@@ -271,7 +278,7 @@ def code_of_steps(preprocess: str) -> list[str]:
     if preprocess in ("auto", "none"):
         return []
     try:
-        content = read_yaml(preprocess, opt("preprocess"))
+        content = read_user_yaml(preprocess, opt("preprocess"))
         return [str(about["class"]) for step in content for about in step.values()]
     except (InputError, AttributeError, KeyError, TypeError):
         return [f"{preprocess}:steps"]  # not known: its first steps may be whole
@@ -289,17 +296,17 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
     """Return an unfitted estimator by its short name or import path, with the seed of the run."""
     from sklearn.base import is_classifier, is_regressor
 
-    other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
+    other_task = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
     of_other_task = InputError(
         f"{opt('estimator')} must be one for {task}, got {name}, which is none; choose "
-        f"another, or say {opt('task', other)}"
+        f"another, or say {opt('task', other_task)}"
     )
     path = CATALOGUE[name][task == REGRESSION] if name in CATALOGUE else name
     if path is None:
         raise of_other_task
-    kind = _import_class(name, path)
+    estimator_class = _import_class(name, path)
     try:
-        estimator = kind()
+        estimator = estimator_class()
     except TypeError as error:
         raise InputError(
             f"{opt('estimator')} must be a class whose arguments all have defaults, got {name}: "
@@ -342,23 +349,27 @@ def _import_class(name: str, path: str) -> type:
             f"{opt('estimator')} must be a class that can be imported, got {name} ({error}); "
             f"install the package or check the spelling"
         ) from None
-    found = getattr(module, class_name, None)
-    if found is None:
-        near = get_close_matches(class_name, dir(module), n=1)
-        hint = f"did you mean {module_name}.{near[0]}?" if near else "check the spelling"
+    estimator_class = getattr(module, class_name, None)
+    if estimator_class is None:
+        near_names = get_close_matches(class_name, dir(module), n=1)
+        hint = (
+            f"did you mean {module_name}.{near_names[0]}?" if near_names else "check the spelling"
+        )
         raise InputError(
             f"{opt('estimator')} must be a class that can be imported, but {module_name} has no "
             f"{class_name}; {hint}"
         )
-    if not inspect.isclass(found) or not all(hasattr(found, m) for m in ("fit", "get_params")):
+    if not inspect.isclass(estimator_class) or not all(
+        hasattr(estimator_class, m) for m in ("fit", "get_params")
+    ):
         raise InputError(
             f"{opt('estimator')} must be a class with fit and get_params, as scikit-learn's, got "
             f"{name}, which has none; name another"
         )
-    return found
+    return estimator_class
 
 
-def refuse_unknown(estimator: Any, name: str, label: str) -> None:
+def refuse_unknown_parameter(estimator: Any, name: str, label: str) -> None:
     """Refuse the name of a parameter that an estimator does not have.
 
     Raises
@@ -366,25 +377,25 @@ def refuse_unknown(estimator: Any, name: str, label: str) -> None:
     InputError
         It has no such parameter; near names are suggested.
     """
-    known = estimator.get_params(deep=True)
-    if name in known:
+    parameters = estimator.get_params(deep=True)
+    if name in parameters:
         return
-    near = get_close_matches(name, known, n=3)
-    shown = [one for one in known if "__" not in one]
-    few = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {few}"
+    near_names = get_close_matches(name, parameters, n=3)
+    shown = [parameter for parameter in parameters if "__" not in parameter]
+    examples = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+    hint = f"did you mean {' or '.join(near_names)}?" if near_names else f"it has {examples}"
     raise InputError(f"{opt('param')} must name a parameter of {label}, got {name!r}; {hint}")
 
 
-def scaling_of(data: Dataset) -> Any:
+def pixel_scaling(data: Dataset) -> Any:
     """Return the scaling of pixels that no estimator learns; None of any other rows."""
     return None if data.image_shape is None else data.scaling.fit(data.X_train)
 
 
-def unscaled(data: Dataset) -> FoldedData:
+def unscaled_rows(data: Dataset) -> FoldedData:
     """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
     rows = [data.X_train, data.X_test]
-    if (fitted := scaling_of(data)) is not None:
+    if (fitted := pixel_scaling(data)) is not None:
         rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
     return FoldedData(rows[0], data.y_train, rows[1], data.y_test, (), Scaling("none"))
 
@@ -402,7 +413,7 @@ class Algorithm:
     """
 
     name: str
-    whole: Any
+    pipeline: Any
     branches: Sequence[Branch]
     full_names: Mapping[str, str]
 
@@ -414,15 +425,15 @@ class Algorithm:
         estimator = estimator_of(name, data.task, seed)
         if "image_shape" in estimator.get_params():
             estimator.set_params(image_shape=data.image_shape)
-        whole = pipeline_of(estimator, data, preprocess)
+        pipeline = pipeline_of(estimator, data, preprocess)
         full_names = dict[str, str]()
-        before = [step for step, _ in whole.steps[:-1]] if whole is not estimator else []
-        for typed in (typed for branch in branches for typed in branch.parameters):
+        first_steps = [step for step, _ in pipeline.steps[:-1]] if pipeline is not estimator else []
+        for parameter in (parameter for branch in branches for parameter in branch.parameters):
             # A parameter is the last step's, if none is named.
-            is_last = whole is not estimator and typed.split("__")[0] not in before
-            refuse_unknown(estimator if is_last else whole, typed, name)
-            full_names[typed] = f"{LAST}__{typed}" if is_last else typed
-        return cls(name, whole, branches, full_names)
+            is_last = pipeline is not estimator and parameter.split("__")[0] not in first_steps
+            refuse_unknown_parameter(estimator if is_last else pipeline, parameter, name)
+            full_names[parameter] = f"{FINAL_STEP}__{parameter}" if is_last else parameter
+        return cls(name, pipeline, branches, full_names)
 
     def combinations(self) -> list[Point]:
         """Every combination of the lists of each branch."""
@@ -433,7 +444,7 @@ class Algorithm:
         from sklearn.base import clone
 
         parameters = {self.full_names[name]: value for name, value in point.items()}
-        return Candidate(self.name, point, clone(self.whole).set_params(**parameters))
+        return Candidate(self.name, point, clone(self.pipeline).set_params(**parameters))
 
 
 def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: str) -> list[str]:
@@ -449,7 +460,9 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
     """
     from pipelines.nn.estimator import NetworkEstimator
 
-    finals = [one.final for one in candidates if isinstance(one.final, NetworkEstimator)]
+    finals = [
+        candidate.final for candidate in candidates if isinstance(candidate.final, NetworkEstimator)
+    ]
     if not finals or preprocess not in ("auto", "none"):
         return []
     need_torch()
@@ -464,7 +477,7 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
             raise InputError(f"{opt('param')}: {error} Choose another value") from None
     lines = list[str]()
     for spec, final in {final.spec.architecture: final for final in finals}.items():
-        about = networks.network_lines(spec, final.inputs(data.n_inputs, data.n_classes))
+        about = networks.describe_network(spec, final.inputs(data.n_inputs, data.n_classes))
         lines += about if spec.network not in BY_HAND else []
     return lines
 
@@ -504,31 +517,31 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
         steps = [("scale", StandardScaler())]
     if preprocess not in ("auto", "none"):
         steps += _of_file(preprocess)
-    return Pipeline([*steps, (LAST, estimator)]) if steps else estimator
+    return Pipeline([*steps, (FINAL_STEP, estimator)]) if steps else estimator
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:
     """Return steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
     form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"
-    content = read_yaml(path, f"{opt('preprocess')} must be auto, none or")
+    content = read_user_yaml(path, f"{opt('preprocess')} must be auto, none or")
     if not isinstance(content, list) or not content:
         raise InputError(f"{opt('preprocess')} must hold {form}, got {path}; write it so")
     steps = []
-    for one in content:
+    for step in content:
         try:
-            ((name, parameters),) = one.items()
-            module, _, kind = parameters.pop("class").rpartition(".")
-            transformer = getattr(import_module(module), kind)
+            ((name, parameters),) = step.items()
+            module, _, class_name = parameters.pop("class").rpartition(".")
+            transformer_class = getattr(import_module(module), class_name)
             # Checked before it is called: any function would be, with what the file says.
-            if not inspect.isclass(transformer) or not (
-                hasattr(transformer, "fit") and hasattr(transformer, "transform")
+            if not inspect.isclass(transformer_class) or not (
+                hasattr(transformer_class, "fit") and hasattr(transformer_class, "transform")
             ):
                 raise TypeError("it is no class with fit and transform")
-            made = transformer(**parameters)
+            transformer = transformer_class(**parameters)
         except USER_ERRORS as error:
             raise InputError(
                 f"{opt('preprocess')} must hold {form} whose classes are transformers that can be "
-                f"made, got {one!r} ({type(error).__name__}: {error}); mend {path}"
+                f"made, got {step!r} ({type(error).__name__}: {error}); mend {path}"
             ) from None
-        steps.append((str(name), made))
+        steps.append((str(name), transformer))
     return steps

@@ -20,8 +20,8 @@ from pipelines.run.errors import RunStopped
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, Work, without_compilation
-from pipelines.run.progress import clock
-from pipelines.run.tasks import More, no_more
+from pipelines.run.progress import time_text
+from pipelines.run.tasks import FurtherTasks, no_further_tasks
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
@@ -29,9 +29,9 @@ from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
 from pipelines.search.features import Features
-from pipelines.search.feed import Feed, Search, cut_for_workers, scope_of
-from pipelines.search.fitting import Group
-from pipelines.search.forecast import Kind, Pace, Rates, forecast
+from pipelines.search.feed import StrategySearch, TaskFeed, cut_for_workers, scope_of
+from pipelines.search.fitting import CandidateGroup
+from pipelines.search.forecast import Pace, Rates, WorkType, forecast
 from pipelines.search.importance import (
     ColumnImportances,
     parameter_importances,
@@ -56,21 +56,21 @@ from pipelines.search.splits import make_splits
 from pipelines.search.strategies import strategy_class, strategy_packages
 from pipelines.search.strategies.base import WHOLE, Request, Stop
 from pipelines.search.strategies.grid import Grid
-from pipelines.search.summary import left_by_budget, share_in_words
+from pipelines.search.summary import fraction_in_words, untried_in_words
 from pipelines.search.tasks import (
     CURVE,
     INNER,
     OUTER,
     SEARCH,
-    Place,
+    CellKey,
     Problem,
     Refit,
     Row,
     Splits,
     Task,
+    cell_key_of,
     failed_rows,
     make_tasks,
-    place_of,
     run_task,
 )
 from pipelines.search.unfinished import strategy_entries, with_unfinished
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
 
 
 Chosen = TypeVar("Chosen", bound=SearchOptions)
-Drawn = tuple[Candidate, Group]  # a candidate, and the work that it may share
-DrawnFrom = tuple[Sequence[Branch], Callable[[Point], Drawn]]
+DrawnCandidate = tuple[Candidate, CandidateGroup]  # a candidate, and the work that it may share
+CandidateSpace = tuple[Sequence[Branch], Callable[[Point], DrawnCandidate]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,7 +112,7 @@ class SearchPlan(job.Plan[Chosen]):
     scoring: tuple[str, ...]
     n_candidates: int
     labels: np.ndarray | None = None
-    rates: Mapping[Kind, Rates] = field(default_factory=dict)
+    rates: Mapping[WorkType, Rates] = field(default_factory=dict)
 
     @property
     def own_scorer(self) -> Any:
@@ -150,10 +150,10 @@ class SearchPlan(job.Plan[Chosen]):
         return words
 
     @property
-    def shares(self) -> Sequence[float]:
+    def fractions(self) -> Sequence[float]:
         """The shares of the rows, below 1, that the strategy may ask for."""
-        kind, n_splits = strategy_class(self.options.strategy), len(self.splits[SEARCH, 1.0])
-        return kind.shares(self.n_candidates, len(self.dataset.y_train), n_splits)
+        strategy, n_splits = strategy_class(self.options.strategy), len(self.splits[SEARCH, 1.0])
+        return strategy.fractions(self.n_candidates, len(self.dataset.y_train), n_splits)
 
     @property
     def first_stages(self) -> list[tuple[str, float]]:
@@ -166,42 +166,45 @@ class SearchPlan(job.Plan[Chosen]):
         return strategy_class(self.options.strategy).draws
 
     @abstractmethod
-    def sources(self, problem: Problem) -> Sequence[DrawnFrom]:
+    def sources(self, problem: Problem) -> Sequence[CandidateSpace]:
         """Of each algorithm where its candidates are drawn from, and what makes one of a point."""
 
-    def drawing(self, feed: Feed, problem: Problem) -> Search:
+    def drawing(self, feed: TaskFeed, problem: Problem) -> StrategySearch:
         """The search of a strategy that draws, whose candidates the feed takes up."""
-        from pipelines.search.strategies.tpe import TPE, Source
+        from pipelines.search.strategies.tpe import TPE, CandidateSource
 
-        def add(make: Callable[[Point], Drawn], point: Mapping[str, Any]) -> int:
+        def add(make: Callable[[Point], DrawnCandidate], point: Mapping[str, Any]) -> int:
             return feed.add(SEARCH, *make(dict(point)))
 
         n_splits = len(self.splits[SEARCH, WHOLE])
         scope = scope_of(feed.problem, SEARCH, n_splits, self.options.seed)
-        sources = [Source(branches, partial(add, make)) for branches, make in self.sources(problem)]
-        return Search(SEARCH, TPE(scope, sources, self.options.n_iter or N_ITER))
+        sources = [
+            CandidateSource(branches, partial(add, make))
+            for branches, make in self.sources(problem)
+        ]
+        return StrategySearch(SEARCH, TPE(scope, sources, self.options.n_iter or N_ITER))
 
-    def searches(self, problem: Problem) -> list[Search]:
+    def searches(self, problem: Problem) -> list[StrategySearch]:
         """The searches of the run: that of all rows, and those within outer folds.
 
         Where the strategy decides by rows every algorithm has one of its own, as the best of each
         are compared, and so has every outer fold.
         """
-        searches, seed = list[Search](), self.options.seed
-        kind = strategy_class(self.options.strategy)
+        searches, seed = list[StrategySearch](), self.options.seed
+        strategy = strategy_class(self.options.strategy)
         if self.draws:
             stand_in = scope_of(problem, SEARCH, len(self.splits[SEARCH, WHOLE]), seed)
-            return [Search(SEARCH, Grid(stand_in))]
+            return [StrategySearch(SEARCH, Grid(stand_in))]
         algorithms: dict[str, list[int]] = {}
-        for place, candidate in enumerate(problem.candidates):
-            algorithms.setdefault(candidate.algorithm if kind.decides else "", []).append(place)
-        for stage, share in self.first_stages:
-            n_outer = len(self.splits[OUTER, 1.0]) if kind.decides and stage == INNER else 1
-            n_splits = len(self.splits[stage, share]) // n_outer
+        for index, candidate in enumerate(problem.candidates):
+            algorithms.setdefault(candidate.algorithm if strategy.decides else "", []).append(index)
+        for stage, fraction in self.first_stages:
+            n_outer = len(self.splits[OUTER, 1.0]) if strategy.decides and stage == INNER else 1
+            n_splits = len(self.splits[stage, fraction]) // n_outer
             searches += [
-                Search(stage, kind.of(scope, self.options), outer * n_splits)
-                for places in algorithms.values()
-                for scope in [scope_of(problem, stage, n_splits, seed, places)]
+                StrategySearch(stage, strategy.of(scope, self.options), outer * n_splits)
+                for indices in algorithms.values()
+                for scope in [scope_of(problem, stage, n_splits, seed, indices)]
                 for outer in range(n_outer)
             ]
         return searches
@@ -210,7 +213,7 @@ class SearchPlan(job.Plan[Chosen]):
         """Return the tasks of the search; those that need rows of others are not known before."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
-        return Feed(problem, self.searches(problem), n_workers, {})(0)
+        return TaskFeed(problem, self.searches(problem), n_workers, {})(0)
 
     def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
         """See ``Plan``; of a strategy that leaves candidates out, of all of them."""
@@ -222,8 +225,8 @@ class SearchPlan(job.Plan[Chosen]):
         problem = self.make_problem(workers.device, workers.threads)
         tasks = [task for stage, _ in self.first_stages for task in make_tasks(problem, stage)]
         tasks = cut_for_workers(problem, tasks, workers.n)
-        known = getattr(done, "rows", {})
-        tasks = [left for task in tasks if (left := task.without(known)) is not None]
+        known_rows = getattr(done, "rows", {})
+        tasks = [remaining for task in tasks if (remaining := task.without(known_rows)) is not None]
         decides = strategy_class(self.options.strategy).decides
         ahead = forecast(problem, tasks, workers, at_most=decides, budget=budget)
         return replace(self, rates=ahead.rates), ahead.lines
@@ -247,12 +250,12 @@ class SearchPlan(job.Plan[Chosen]):
 class SearchDone(job.Done):
     """Rows of earlier sessions, and of these those of a run that is extended."""
 
-    rows: Mapping[Place, Row]
-    extended: Mapping[Place, Row]
+    rows: Mapping[CellKey, Row]
+    extended: Mapping[CellKey, Row]
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class SearchResult:
     """All rows of a search, by their places, and those of its candidates as a table.
 
     Attributes
@@ -265,7 +268,7 @@ class Scored:
     """
 
     problem: Problem
-    rows: Mapping[Place, Row]
+    rows: Mapping[CellKey, Row]
     cells: pd.DataFrame
     chosen: Sequence[tuple[dict[str, int], int | None]]
     stopped: Mapping[int, Stop]
@@ -273,10 +276,10 @@ class Scored:
     n_undrawn: int = 0
 
     @property
-    def whole(self) -> pd.DataFrame:
+    def whole_cells(self) -> pd.DataFrame:
         """The cells of all rows; where time ended before any, those of the largest share."""
-        share = self.cells["share"].max()
-        return self.cells[self.cells["share"] == share].reset_index(drop=True)
+        fraction = self.cells["share"].max()
+        return self.cells[self.cells["share"] == fraction].reset_index(drop=True)
 
 
 class SearchJob(job.Job[Chosen]):
@@ -342,21 +345,21 @@ class SearchJob(job.Job[Chosen]):
 
     def restore(self, plan: SearchPlan[Chosen], session: Session) -> SearchDone:
         """Return the rows that were computed before; a failed fit gets another try."""
-        rows: dict[Place, Row] = {
-            place_of(row): row
+        rows: dict[CellKey, Row] = {
+            cell_key_of(row): row
             for record in session.journal.records
             for row in record["rows"]
             if not row["status"].startswith(names.FAILED)
         }
         was = session.record.get("identity", session.identity)["inputs"]
         if session.record.get("accepted") or was != session.identity["inputs"]:
-            rows = rows_of_same(plan, rows)
-        extended, accepted = dict[Place, Row](), list[dict[str, Any]]()
+            rows = rows_of_same_candidates(plan, rows)
+        extended, accepted = dict[CellKey, Row](), list[dict[str, Any]]()
         if plan.options.extend is not None and not session.folder.has_begun:
             features = None if plan.features is None else plan.features.extractor.describe()
             problem = plan.make_problem("cpu", 1)
             extended, accepted = rows_to_extend(
-                self, plan, problem, session, features, {WHOLE, *plan.shares}
+                self, plan, problem, session, features, {WHOLE, *plan.fractions}
             )
             rows |= extended
         of_search = [row["share"] for row in rows.values() if row["stage"] in (SEARCH, INNER)]
@@ -364,7 +367,7 @@ class SearchJob(job.Job[Chosen]):
         n_fits += len(of_search) - of_search.count(WHOLE)  # those on shares come on top
         return SearchDone(
             n_fits=(len(of_search), n_fits),
-            ended_early=left_by_budget(session.record) != "",
+            ended_early=untried_in_words(session.record) != "",
             at_most=strategy_class(plan.options.strategy).decides,
             accepted=accepted,
             rows=rows,
@@ -373,7 +376,7 @@ class SearchJob(job.Job[Chosen]):
 
     def execute(
         self, plan: SearchPlan[Chosen], done: SearchDone, session: Session, cluster: Cluster
-    ) -> Scored:
+    ) -> SearchResult:
         """Score all candidates on all splits, and what they say is best on further ones."""
         record_extended(done.extended, plan.options, session, cluster)
         problem = plan.make_problem(cluster.device, cluster.threads)
@@ -385,35 +388,35 @@ class SearchJob(job.Job[Chosen]):
         stand_in = problem
         if plan.draws:
             problem = replace(problem, candidates=(), groups=())
-        feed = Feed(problem, (), n_workers, {}, budget)
+        feed = TaskFeed(problem, (), n_workers, {}, budget)
         feed.searches = [plan.drawing(feed, stand_in)] if plan.draws else plan.searches(problem)
         feed.tell(done.rows.values())
         score_tasks(problem, feed(0), feed.done, session, cluster, feed)
         # Without what was asked for ahead, and not wanted in the end.
-        rows = {place: row for place, row in feed.done.items() if place[0] not in (SEARCH, INNER)}
+        rows = {key: row for key, row in feed.done.items() if key[0] not in (SEARCH, INNER)}
         problem, rows = feed.problem, rows | feed.rows
         cells = tabulate(rows.values(), problem.columns, schema=self.row)
         names.write_table(cells, session.path / names.CELLS)
         # Learning curves and outer folds are of what the rows so far say is best.
-        more, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
-        no_time, remarks = budget is not None and budget.left <= 0, list[str]()
+        further_tasks, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
+        no_time, remarks = budget is not None and budget.seconds_left <= 0, list[str]()
         stages = {"nested": OUTER, "learning_curve": CURVE}
-        planned = {stage for stage, _ in plan.splits}
-        asked = [flag_of(name) for name, stage in stages.items() if stage in planned]
-        if no_time and asked:
-            remarks.append(f"no time was left for {' and '.join(asked)}")
+        planned_stages = {stage for stage, _ in plan.splits}
+        flags = [flag_of(name) for name, stage in stages.items() if stage in planned_stages]
+        if no_time and flags:
+            remarks.append(f"no time was left for {' and '.join(flags)}")
         elif any(search.stage == INNER and search.is_unfinished for search in feed.searches):
             flag = flag_of("nested")
             remarks.append(f"{flag} is of searches that ended early, as the time of the run did")
         chosen = list[tuple[dict[str, int], int | None]]()
-        for stage, share in plan.splits:
+        for stage, fraction in plan.splits:
             requests = list[Request]()
             if no_time and stage in (CURVE, OUTER):
                 continue
             if stage == CURVE:
-                ranked = rank(tabulate(rows.values(), share=WHOLE), n_splits)
+                ranked = rank(tabulate(rows.values(), fraction=WHOLE), n_splits)
                 best = tuple(best_of_each(ranked).values())
-                requests = [Request(best, (split,), share) for split in range(n_splits)]
+                requests = [Request(best, (split,), fraction) for split in range(n_splits)]
             elif stage == OUTER:
                 n_outer = len(plan.splits[OUTER, 1.0])
                 n_inner = len(plan.splits[INNER, 1.0]) // n_outer
@@ -421,13 +424,13 @@ class SearchJob(job.Job[Chosen]):
                 requests = [
                     Request(tuple(best.values()), (i,)) for i, (best, _) in enumerate(chosen)
                 ]
-            more += make_tasks(problem, stage, requests)
-        if more:
-            rows |= score_tasks(problem, more, rows, session, cluster)
+            further_tasks += make_tasks(problem, stage, requests)
+        if further_tasks:
+            rows |= score_tasks(problem, further_tasks, rows, session, cluster)
         n_undrawn = 0
         if plan.draws and budget is not None and budget.held_back:
             n_undrawn = plan.n_candidates - len(problem.candidates)
-        return Scored(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
+        return SearchResult(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
 
     def refitted_besides(self, options: Chosen) -> str:
         """Return what is fitted beside the best candidate on all rows."""
@@ -445,7 +448,7 @@ class SearchJob(job.Job[Chosen]):
     def answer_of_best(
         self,
         plan: Any,
-        scored: Scored,
+        scored: SearchResult,
         path: Path,
         candidates: pd.DataFrame,
         tested: dict[str, Any],
@@ -459,73 +462,102 @@ class SearchJob(job.Job[Chosen]):
         """
 
     def answer(
-        self, plan: SearchPlan[Chosen], computed: Scored, session: Session, cluster: Cluster | None
+        self,
+        plan: SearchPlan[Chosen],
+        computed: SearchResult,
+        session: Session,
+        cluster: Cluster | None,
     ) -> Answer:
         """Rank the candidates, refit the best, test it once, and a baseline beside it."""
         from pipelines.data.baseline import baseline_of, remarks_on
 
         assert cluster is not None
         options, data, path = plan.options, plan.dataset, session.path
-        problem, rows, cells = computed.problem, computed.rows.values(), computed.whole
+        problem, rows, cells = computed.problem, computed.rows.values(), computed.whole_cells
         splits, columns = plan.splits[SEARCH, 1.0], problem.columns
         n_splits, early = len(splits), list[str]()
         if (seconds := options.time_budget) is not None:
             if cells.empty:
                 raise RunStopped(
-                    f"no fit ended within {flag_of('time_budget')} of {clock(seconds)}; raise it, "
-                    f"or take fewer rows with {flag_of('limit')}"
+                    f"no fit ended within {flag_of('time_budget')} of {time_text(seconds)}; "
+                    f"raise it, or take fewer rows with {flag_of('limit')}"
                 )
             n_scored = int(cells.groupby("candidate")["score"].count().max())
             n_splits = min(n_splits, n_scored or n_splits)
             if n_splits < len(splits) or cells["share"].max() < WHOLE:
-                share = cells["share"].max()
-                of = f", on {share_in_words(share)} of the rows" if share < WHOLE else ""
+                fraction = cells["share"].max()
+                of_rows = (
+                    f", on {fraction_in_words(fraction)} of the rows" if fraction < WHOLE else ""
+                )
                 early.append(
-                    f"no candidate was tried on all {plan.splits_in_words} in {clock(seconds)}: "
-                    f"the best is by {n_splits} of them{of}"
+                    f"no candidate was tried on all {plan.splits_in_words} in "
+                    f"{time_text(seconds)}: the best is by {n_splits} of them{of_rows}"
                 )
         candidates = reduce_scores(cells, (*columns, "candidate"), n_splits, cluster.runner.client)
         scores = candidates["score_mean"]
         if scores.isna().all():
             reason = cells["status"].iloc[0].removeprefix("failed: ")
-            chosen = [n for n in ("estimator", "param", "grid") if getattr(options, n, None)]
-            check = f"; check {' and '.join(map(flag_of, chosen))}" if chosen else ""
+            chosen_options = [
+                n for n in ("estimator", "param", "grid") if getattr(options, n, None)
+            ]
+            check = (
+                f"; check {' and '.join(map(flag_of, chosen_options))}" if chosen_options else ""
+            )
             raise RunStopped(f"every candidate failed: {reason}{check}")
         strategy, stopped = dict[str, Any](), computed.stopped
         if "strategy" in session.record:  # of an earlier session, whose time ended
             strategy["strategy"] = None
-        tried = with_unfinished(candidates, computed.cells, problem, stopped, plan.splits_in_words)
-        if options.strategy != "grid" or (tried["stopped"] != "").any():
-            candidates, done = tried, session.journal.records
-            strategy = strategy_entries(options.strategy, tried, computed.cells, problem, done)
+        tried_candidates = with_unfinished(
+            candidates, computed.cells, problem, stopped, plan.splits_in_words
+        )
+        if options.strategy != "grid" or (tried_candidates["stopped"] != "").any():
+            candidates, records = tried_candidates, session.journal.records
+            strategy = strategy_entries(
+                options.strategy, tried_candidates, computed.cells, problem, records
+            )
             if n := computed.n_undrawn:
-                spent = strategy["strategy"]
-                spent["grid_fits"] += n * len(splits)
-                spent |= {name: spent[name] + n for name in ("n_candidates", "n_not_tried")}
+                strategy_entry = strategy["strategy"]
+                strategy_entry["grid_fits"] += n * len(splits)
+                strategy_entry |= {
+                    name: strategy_entry[name] + n for name in ("n_candidates", "n_not_tried")
+                }
         # Of many rows it takes long.
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
             task = Refit(int(candidates["candidate"].iloc[0]))
-            wanted = ColumnImportances.of(data, options.seed, options.time_budget)
+            column_importances = ColumnImportances.of(data, options.seed, options.time_budget)
             fit = self.refit(plan, cluster)
             threads = cluster.threads
-            work = partial(refit_with_importances, fit=fit, wanted=wanted, n_threads=threads)
-            (tested,) = cluster.runner.outcomes(work, problem, [task])
-        if tested.error is not None:
-            raise RunStopped(f"the best candidate cannot be fitted on all rows: {tested.error}")
+            work = partial(
+                refit_with_importances,
+                fit=fit,
+                column_importances=column_importances,
+                n_threads=threads,
+            )
+            (refit_outcome,) = cluster.runner.outcomes(work, problem, [task])
+        if refit_outcome.error is not None:
+            raise RunStopped(
+                f"the best candidate cannot be fitted on all rows: {refit_outcome.error}"
+            )
         ranked = zip(candidates["candidate"], candidates["score_mean"], strict=True)
-        tried_points = [(problem.candidates[int(place)], score) for place, score in ranked]
+        tried_points = [(problem.candidates[int(index)], score) for index, score in ranked]
         of_parameters = parameter_importances(
-            [(one.algorithm, one.parameters, score) for one, score in tried_points], options.seed
+            [
+                (candidate.algorithm, candidate.parameters, score)
+                for candidate, score in tried_points
+            ],
+            options.seed,
         )
-        write_importances(path, tested.result.pop("importances"), of_parameters)
-        early += [remark] if (remark := tested.result.pop("remark")) else []
+        write_importances(path, refit_outcome.result.pop("importances"), of_parameters)
+        early += [remark] if (remark := refit_outcome.result.pop("remark")) else []
         entries = failures(cells, (*(columns or ("algorithm", "candidate")), "fold"))
-        entries |= strategy | self.answer_of_best(plan, computed, path, candidates, tested.result)
+        entries |= strategy | self.answer_of_best(
+            plan, computed, path, candidates, refit_outcome.result
+        )
         if n_splits < len(splits):
             entries["best"]["n_splits"] = n_splits
-        if (share := float(cells["share"].max())) < WHOLE:
-            entries["best"]["share"] = share
+        if (fraction := float(cells["share"].max())) < WHOLE:
+            entries["best"]["share"] = fraction
         with phase(session.echo, "baseline   scoring it"):
             baseline = baseline_of(
                 data, splits, plan.scoring[0], labels=plan.labels, scorer=plan.own_scorer
@@ -540,22 +572,24 @@ class SearchJob(job.Job[Chosen]):
         return self.kind_of_answer.of({**entries, "baseline": baseline, "remarks": remarks})
 
 
-def rows_of_same(plan: SearchPlan[Any], rows: Mapping[Place, Row]) -> dict[Place, Row]:
+def rows_of_same_candidates(
+    plan: SearchPlan[Any], rows: Mapping[CellKey, Row]
+) -> dict[CellKey, Row]:
     """Return the rows of candidates and splits that are where they were before options changed."""
     candidates = plan.make_problem("cpu", 1).candidates
     names_now = [
         identity_of_candidate(candidate.algorithm, candidate.text) for candidate in candidates
     ]
     return {
-        place: row
-        for place, row in rows.items()
+        key: row
+        for key, row in rows.items()
         if row["candidate"] < len(candidates)
-        and row["split"] < len(plan.splits.get((row["stage"], stage_share(row)), ()))
+        and row["split"] < len(plan.splits.get((row["stage"], stage_fraction(row)), ()))
         and identity_of_candidate(row["algorithm"], row["params"]) == names_now[row["candidate"]]
     }
 
 
-def stage_share(row: Row) -> float:
+def stage_fraction(row: Row) -> float:
     """The share of a row's splits; of a search those of all rows stand for those of a share."""
     return WHOLE if row["stage"] in (SEARCH, INNER) else float(row["share"])
 
@@ -563,27 +597,27 @@ def stage_share(row: Row) -> float:
 def score_tasks(
     problem: Problem,
     tasks: Sequence[Task],
-    done: Mapping[Place, Row],
+    done: Mapping[CellKey, Row],
     session: Session,
     cluster: Cluster,
-    feed: Feed | None = None,
-) -> dict[Place, Row]:
+    feed: TaskFeed | None = None,
+) -> dict[CellKey, Row]:
     """Run what is left of some tasks, each row in the journal as it comes; return the new rows.
 
     Parameters
     ----------
     feed : of further tasks, which is told the rows; ``tasks`` are its first
     """
-    todo = [left for task in tasks if (left := task.without(done)) is not None]
+    todo = [remaining for task in tasks if (remaining := task.without(done)) is not None]
     n_done = (
-        len(feed.rows) if feed else sum(place in done for task in tasks for place in task.places)
+        len(feed.rows) if feed else sum(key in done for task in tasks for key in task.cell_keys)
     )
     if n_done:
         session.echo(
             f"resumed    {n_done:,} fits were already finished, {len(todo):,} tasks remain"
         )
-    shown = problem.columns or ("algorithm", "params")
-    best = BestSoFar(shown, problem.scorer.names[0], (*problem.columns, "candidate"))
+    columns = problem.columns or ("algorithm", "params")
+    best = BestSoFar(columns, problem.scorer.names[0], (*problem.columns, "candidate"))
     run = partial(run_tasks, n_threads=cluster.threads)
     new_rows = journal_tasks(run, problem, todo, done, best, session, cluster, feed=feed)
     if watch.drawn and cluster.kind == "threads" and cluster.runner.n_workers > 1:
@@ -599,13 +633,13 @@ def journal_tasks(
     run: Callable[..., Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]],
     problem: Problem,
     todo: Sequence[Any],
-    done: Mapping[Place, Row],
+    done: Mapping[CellKey, Row],
     best: BestSoFar,
     session: Session,
     cluster: Cluster,
     keep: Callable[[Outcome[Any]], Iterable[Path]] = lambda outcome: (),
-    feed: Feed | None = None,
-) -> dict[Place, Row]:
+    feed: TaskFeed | None = None,
+) -> dict[CellKey, Row]:
     """Run tasks, each row in the journal as it comes; return the new rows.
 
     Parameters
@@ -615,14 +649,14 @@ def journal_tasks(
     keep : function of an outcome that writes what is kept of it, and returns the files
     feed : of further tasks, which is told the rows
     """
-    new_rows = dict[Place, Row]()
+    new_rows = dict[CellKey, Row]()
     best.add(row for row in done.values() if row["fold"] >= 0)
     with session.journal_writer(cluster, todo) as journal_writer:
         journal_writer.best(best.text)
         if feed is not None and (feed.waiting or feed.is_open):
             journal_writer.add((), feed.waiting, feed.seconds_left, at_least=feed.is_open)
 
-        def more(n_left: int) -> Sequence[Any]:
+        def further_tasks(n_left: int) -> Sequence[Any]:
             if feed is None:
                 return ()
             tasks = feed(n_left)
@@ -630,7 +664,7 @@ def journal_tasks(
                 journal_writer.add(tasks, feed.waiting, feed.seconds_left, at_least=feed.is_open)
             return tasks
 
-        for event, rows in run(cluster.runner, problem, todo, more=more):
+        for event, rows in run(cluster.runner, problem, todo, further_tasks=further_tasks):
             best.add(row for row in rows if row["fold"] >= 0)
             journal_writer.best(best.text)
             if isinstance(event, ProgressEvent):
@@ -638,7 +672,7 @@ def journal_tasks(
             else:  # the journal calls done what is on disk
                 files = digests_of(session.path, list(keep(event)))
                 journal_writer.record(event, rows, files)
-            new_rows |= {place_of(row): row for row in rows}
+            new_rows |= {cell_key_of(row): row for row in rows}
             if feed and (rows or isinstance(event, Outcome)):
                 feed.tell(rows, event)
     return new_rows
@@ -650,7 +684,7 @@ def run_tasks(
     tasks: Sequence[Any],
     n_threads: int = 1,
     work: Work = run_task,
-    more: More = no_more,
+    further_tasks: FurtherTasks = no_further_tasks,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
     """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
 
@@ -665,16 +699,16 @@ def run_tasks(
     more : gives further tasks; see ``outcomes_and_events``
     """
     by_name = {task.name: task for task in tasks}
-    given: set[Place] = set()
-    until: dict[str, float] = {}  # when the rows of a task were last told
+    yielded_keys: set[CellKey] = set()
+    last_told: dict[str, float] = {}  # when the rows of a task were last told
     work = partial(work, n_threads=n_threads)
 
-    def named(n_left: int) -> Sequence[Any]:
-        new = more(n_left)
-        by_name.update((task.name, task) for task in new)
-        return new
+    def add_tasks(n_left: int) -> Sequence[Any]:
+        new_tasks = further_tasks(n_left)
+        by_name.update((task.name, task) for task in new_tasks)
+        return new_tasks
 
-    for event in runner.outcomes_and_events(work, problem, tasks, named):
+    for event in runner.outcomes_and_events(work, problem, tasks, add_tasks):
         task = by_name[event.task] if isinstance(event, ProgressEvent) else event.task
         if not isinstance(task, Task):
             pairs = event.result if isinstance(event, Outcome) else ()
@@ -685,24 +719,26 @@ def run_tasks(
         else:
             failed = event.error is not None
             rows = failed_rows(problem, task, event.error or "") if failed else event.result
-        left = task.without(given)
-        new = [row | {"worker": event.worker} for row in rows if place_of(row) not in given]
-        given.update(map(place_of, new))
+        remaining = task.without(yielded_keys)
+        new_rows = [
+            row | {"worker": event.worker} for row in rows if cell_key_of(row) not in yielded_keys
+        ]
+        yielded_keys.update(map(cell_key_of, new_rows))
         if isinstance(event, ProgressEvent):
-            if new:
-                until[task.name] = event.started + event.seconds
-                part = task.part(dict.fromkeys(row["split"] for row in new))
+            if new_rows:
+                last_told[task.name] = event.started + event.seconds
+                part = task.part(dict.fromkeys(row["split"] for row in new_rows))
                 event = replace(event, part=part.name, cost=part.cost)
-            yield event, new
+            yield event, new_rows
             continue
-        if len(new) < len(rows):
-            began = max(event.started, until.get(task.name, 0.0))
+        if len(new_rows) < len(rows):
+            began = max(event.started, last_told.get(task.name, 0.0))
             event = replace(
                 event,
-                part=left.name if left else "",
-                cost=left.cost if left else 0.0,
+                part=remaining.name if remaining else "",
+                cost=remaining.cost if remaining else 0.0,
                 started=began,
                 seconds=max(0.0, event.started + event.seconds - began),
                 compile_seconds=0.0,  # it compiled before its first rows were ready
             )
-        yield event, without_compilation(new, event.seconds, event.compile_seconds)
+        yield event, without_compilation(new_rows, event.seconds, event.compile_seconds)

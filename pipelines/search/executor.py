@@ -22,17 +22,17 @@ from sklearn.utils.parallel import Parallel, delayed
 from pipelines.data.dataset import CLASSIFICATION
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import generators_kept
-from pipelines.run.outcomes import Outcome, TaskEndedError, compilation_reported, measured
+from pipelines.run.outcomes import Outcome, TaskEndedError, report_compilation, run_measured
 from pipelines.run.progress import show_progress
 from pipelines.run.tasks import OnCluster, Runner
 from pipelines.search.calls import Call, FitCalls
-from pipelines.search.from_calls import kinds_to_load_later, n_rows_of, problem_of, results_of
+from pipelines.search.from_calls import n_rows_of, problem_of, results_of, work_to_load_later
 from pipelines.search.joblib_backend import UsualWay
 from pipelines.search.shared import SharedFit
 from pipelines.search.strategies.base import WHOLE
 from pipelines.search.tasks import (
     SEARCH,
-    Place,
+    CellKey,
     Problem,
     Row,
     Task,
@@ -43,11 +43,11 @@ from pipelines.search.tasks import (
 from pipelines.svm.cpu.first_use import may_wait
 
 if TYPE_CHECKING:
-    from pipelines.search.feed import Feed
+    from pipelines.search.feed import TaskFeed
     from pipelines.search.strategies.base import Scope, Strategy
 
 # Seconds that searches of this process might have saved, see ``sharing_groups``.
-_saved_not = dict[str, float]()
+_seconds_missed = dict[str, float]()
 
 
 class SearchExecutor:
@@ -79,7 +79,7 @@ class SearchExecutor:
         self,
         runner: Runner | None,
         verbose: int = 0,
-        kinds: Sequence[SharedFit] = (),
+        shared_fits: Sequence[SharedFit] = (),
         n_threads: int | None = None,
         n_jobs: int | None = None,
         pre_dispatch: Any = "2*n_jobs",
@@ -96,74 +96,78 @@ class SearchExecutor:
         self._time_budget, self._began = time_budget, time.monotonic()
         self._strategy, self._metric, self._seed = strategy, metric, seed
         self._runner, self._verbose = runner, verbose
-        self._kinds, self._n_threads = kinds, n_threads
+        self._shared_fits, self._n_threads = shared_fits, n_threads
         n_jobs = n_jobs if runner is None else 1
         # Made here, these take the backend that is in force outside.
         self._n_jobs = effective_n_jobs(n_jobs)
         self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
     def results(
-        self, first_call: Call, others: Iterator[Call], usual: UsualWay
+        self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Sequence[dict[str, Any]] | None:
         """The results of the fits of the first search that comes; see ``Searches``."""
         first = FitCalls([first_call]).first
         if self.is_called or first.get("candidate_progress") is None:
             return None
-        calls = FitCalls([first_call, *others])
+        calls = FitCalls([first_call, *other_calls])
         self.is_called = True
         self.leave()  # nothing that the search calls is for this
         # Callbacks stay with the process that has them.
-        local = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
-        options = {name: first[name] for name in ("verbose", *local) if name in first}
-        problem, feed = self._fed(self._brief(problem_of(calls, self._kinds)))
-        made = dict[Place, Fit]()
+        local_options = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
+        options = {name: first[name] for name in ("verbose", *local_options) if name in first}
+        problem, feed = self._fed(self._brief(problem_of(calls, self._shared_fits)))
+        fits_by_key = dict[CellKey, Fit]()
         with generators_kept():
             for outcome in self.outcomes(problem, feed, options):
                 task, fits = outcome.task, outcome.result
                 shared = problem.groups[task.group].shared
-                silent = shared is not None and shared.predictions_only
+                is_silent = shared is not None and shared.predictions_only
                 # Fits of an estimator by itself have warned.
-                self.n_at_limit += sum(silent and not (fit.apart or fit.converged) for fit in fits)
+                self.n_at_limit += sum(
+                    is_silent and not (fit.apart or fit.converged) for fit in fits
+                )
                 self.fits += fits
-                made |= {(SEARCH, fit.candidate, fit.split, task.share): fit for fit in fits}
+                fits_by_key |= {(SEARCH, fit.candidate, fit.split, task.share): fit for fit in fits}
                 if feed:
-                    feed.tell((row_of(problem, task, fit, self._metric) for fit in fits), outcome)
+                    feed.tell(
+                        (strategy_row(problem, task, fit, self._metric) for fit in fits), outcome
+                    )
         np.random.random()  # noqa: NPY002 - the next search draws others
         if feed is not None:
-            made = {place: made[place] for place in feed.rows}
+            fits_by_key = {key: fits_by_key[key] for key in feed.rows}
             self.n_untried = feed.n_untried if feed.budget else 0
-        if not made:
+        if not fits_by_key:
             raise ValueError(
                 f"time_budget must leave time for a fit, got {self._time_budget}; raise it, or "
                 f"take fewer rows"
             )
-        self.share = max(share for _, _, _, share in made)
-        return results_of(problem, made, self.share)
+        self.share = max(fraction for _, _, _, fraction in fits_by_key)
+        return results_of(problem, fits_by_key, self.share)
 
     def _brief(self, problem: Problem) -> Problem:
         """The search, by what can fit at once where its kinds of work would take long to begin."""
         if isinstance(self._runner, OnCluster) or problem.scorer.fit_params or not may_wait():
             return problem
         groups = list(problem.groups)
-        shared = [group for group in groups if group.shared is not None]
-        later = kinds_to_load_later(problem, shared, _saved_not)
+        sharing_groups = [group for group in groups if group.shared is not None]
+        later_names = work_to_load_later(problem, sharing_groups, _seconds_missed)
         for number, group in enumerate(groups):
-            if group.shared is None or group.name not in later:
+            if group.shared is None or group.name not in later_names:
                 continue
             finals = [problem.candidates[member].final for member in group.members]
-            if (brief := group.shared.brief(finals)) is not group.shared:
+            if (brief_fit := group.shared.brief(finals)) is not group.shared:
                 group.shared.make_ready()
-                groups[number] = replace(group, shared=brief)
+                groups[number] = replace(group, shared=brief_fit)
                 if not self._verbose:  # a runner imports numba, to measure what is compiled
                     self._runner = None
         return replace(problem, groups=tuple(groups))
 
-    def _fed(self, problem: Problem) -> tuple[Problem, Feed | None]:
+    def _fed(self, problem: Problem) -> tuple[Problem, TaskFeed | None]:
         """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
         if self._strategy is None and self._time_budget is None:
             return problem, None
         from pipelines.search.budget import Budget
-        from pipelines.search.feed import Feed, Search, scope_of
+        from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
         from pipelines.search.forecast import Pace
         from pipelines.search.splits import SplitsOfStages
         from pipelines.search.strategies.grid import Grid
@@ -181,12 +185,12 @@ class SearchExecutor:
         budget = None
         if self._time_budget is not None:
             budget = Budget(self._time_budget, self._began, Pace(problem))
-        return problem, Feed(problem, [Search(SEARCH, strategy)], n_workers, {}, budget)
+        return problem, TaskFeed(problem, [StrategySearch(SEARCH, strategy)], n_workers, {}, budget)
 
     def outcomes(
         self,
         problem: Problem,
-        feed: Feed | None,
+        feed: TaskFeed | None,
         options: Mapping[str, Any],
         tasks: Sequence[Task] = (),
     ) -> Generator[Outcome[Task]]:
@@ -213,19 +217,19 @@ class SearchExecutor:
         with show_progress(len(tasks), cost, not self._verbose, runner.presence) as progress:
             by_name = {task.name: task for task in tasks}
 
-            def more(n_left: int) -> Sequence[Task]:
-                new = [] if feed is None else feed(n_left)
-                by_name.update((task.name, task) for task in new)
-                if feed is not None and new:
+            def further_tasks(n_left: int) -> Sequence[Task]:
+                new_tasks = [] if feed is None else feed(n_left)
+                by_name.update((task.name, task) for task in new_tasks)
+                if feed is not None and new_tasks:
                     expected = [*by_name.values(), *feed.waiting]
                     cost = sum(task.cost for task in expected)
                     progress.expect(len(expected), cost, feed.seconds_left, feed.is_open)
-                return new
+                return new_tasks
 
             events: Any = (
                 runner.outcomes(work, problem, tasks)
                 if feed is None
-                else runner.outcomes_and_events(work, problem, tasks, more)
+                else runner.outcomes_and_events(work, problem, tasks, further_tasks)
             )
             with closing(events):  # by the caller's thread, whatever ends it
                 for event in events:
@@ -239,18 +243,18 @@ class SearchExecutor:
                         yield event
                     elif event.exception is None or isinstance(event.exception, TaskEndedError):
                         error = f"a worker could not fit {task.name}: {event.error}"
-                        if as_its_share(problem, task).scorer.error_score == "raise":
+                        if allowing_failures(problem, task).scorer.error_score == "raise":
                             raise RuntimeError(error)
                         yield replace(event, result=failed_fits(problem, task, error))
                     else:  # what scikit-learn would not have caught either
                         raise event.exception
 
     def _run_by_joblib(
-        self, work: Any, problem: Problem, tasks: Sequence[Task], feed: Feed | None
+        self, work: Any, problem: Problem, tasks: Sequence[Task], feed: TaskFeed | None
     ) -> Iterator[Outcome[Task]]:
         """Yield the outcomes of tasks, in their order; with a budget, with what they took."""
         is_measured = feed is not None and feed.budget is not None
-        batches = in_batches(problem, tasks, self._n_jobs)
+        batches = batch_numbers(problem, tasks, self._n_jobs)
         by_batch = self._tasks_in_parallel(
             delayed(fits_of_tasks)(work, problem, [tasks[i] for i in batch], is_measured)
             for batch in batches
@@ -260,7 +264,7 @@ class SearchExecutor:
             yield Outcome(tasks[i], **outcome)
 
 
-def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
+def batch_numbers(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
     """The numbers of tasks, those of a batch to be carried out by one process.
 
     Pipelines share their first steps within a process: of these, the tasks on a split are as many
@@ -268,7 +272,7 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
     """
     batches, with_steps = list[list[int]](), dict[Sequence[int], list[int]]()
     for number, task in enumerate(tasks):
-        if problem.groups[task.group].most:
+        if problem.groups[task.group].step_widths:
             with_steps.setdefault(task.splits, []).append(number)
         else:
             batches.append([number])
@@ -278,7 +282,7 @@ def in_batches(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[lis
     return batches
 
 
-def as_its_share(problem: Problem, task: Task) -> Problem:
+def allowing_failures(problem: Problem, task: Task) -> Problem:
     """The search, whose fits on a share of the rows may fail: they need not do so on all."""
     if task.share == WHOLE or problem.scorer.error_score != "raise":
         return problem
@@ -287,15 +291,15 @@ def as_its_share(problem: Problem, task: Task) -> Problem:
 
 def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
     """The fits of a task that gave none, with the numbers of candidates and splits."""
-    fits, problem = [], as_its_share(problem, task)
-    for stage, candidate, split, share in task.places:
-        n_rows = len(problem.splits[stage, share][split][1])
+    fits, problem = [], allowing_failures(problem, task)
+    for stage, candidate, split, fraction in task.cell_keys:
+        n_rows = len(problem.splits[stage, fraction][split][1])
         scores = problem.scorer.failed(error, n_rows)
         fits.append(Fit(candidate, split, scores=scores, n_fits=0))
     return fits
 
 
-def row_of(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
+def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
     """The row of a fit as strategies are told it.
 
     Parameters
@@ -309,10 +313,10 @@ def row_of(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
     n_rows = len(problem.splits[task.stage, task.share][fit.split][1])
     n_errors = fit.n_errors
     if n_errors is None and score is not None and problem.scorer.is_accuracy:
-        right = score * n_rows
+        n_right = score * n_rows
         # An estimator's own score is perhaps none of right rows.
-        if 0 <= right <= n_rows and abs(right - round(right)) < 1e-6:
-            n_errors = n_rows - round(right)
+        if 0 <= n_right <= n_rows and abs(n_right - round(n_right)) < 1e-6:
+            n_errors = n_rows - round(n_right)
     return {
         "stage": task.stage,
         "candidate": fit.candidate,
@@ -325,21 +329,21 @@ def row_of(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
     }
 
 
-def next_tasks(feed: Feed) -> list[Task]:
+def next_tasks(feed: TaskFeed) -> list[Task]:
     """The tasks that joblib is given together: a round, or what fits in the budget.
 
     Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
     """
     from pipelines.search.budget import SHORT
 
-    tasks, new, seconds = list[Task](), feed(0), 0.0
-    while new:
-        tasks += new
+    tasks, new_tasks, seconds = list[Task](), feed(0), 0.0
+    while new_tasks:
+        tasks += new_tasks
         if feed.budget is None:
             break
-        seconds += sum(map(feed.budget.pace.seconds, new))
+        seconds += sum(map(feed.budget.pace.seconds, new_tasks))
         # Of the first of a kind that is not known, and what it takes may leave no time for more.
-        new = feed(0) if seconds < SHORT * feed.n_workers else []
+        new_tasks = feed(0) if seconds < SHORT * feed.n_workers else []
     return tasks
 
 
@@ -349,15 +353,15 @@ def fits_of_tasks(
     tasks: Sequence[Task],
     is_measured: bool,
 ) -> list[dict[str, Any]]:
-    """The ``result`` of every task, its fits, perhaps with what it took, see ``measured``.
+    """The ``result`` of every task, its fits, perhaps with what it took, see ``run_measured``.
 
     What they share stays in this process.
     """
     if is_measured:
-        with compilation_reported(None):
+        with report_compilation(None):
             pass  # what that imports is no part of the first task
     return [
-        measured(work, problem, task) if is_measured else {"result": work(problem, task)}
+        run_measured(work, problem, task) if is_measured else {"result": work(problem, task)}
         for task in tasks
     ]
 
@@ -380,7 +384,7 @@ def fits_of_task(
     report : is told which share of the task is done
     """
     n_splits, n_candidates = len(problem.splits[SEARCH, WHOLE]), len(problem.candidates)
-    problem, fits, n_done = as_its_share(problem, task), list[Fit](), Counter[int]()
+    problem, fits, n_done = allowing_failures(problem, task), list[Fit](), Counter[int]()
 
     def fit_options(split: int, candidate: int) -> dict[str, Any]:
         member, split = task.members[candidate], task.splits[split]

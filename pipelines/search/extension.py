@@ -17,7 +17,7 @@ from pipelines.run.lifecycle import Session
 from pipelines.run_folder import names
 from pipelines.run_folder.folder import RunFolder
 from pipelines.search.strategies.base import WHOLE
-from pipelines.search.tasks import INNER, SEARCH, Place, Problem, Row, place_of
+from pipelines.search.tasks import INNER, SEARCH, CellKey, Problem, Row, cell_key_of
 
 
 def identity_of_candidate(algorithm: str, params: str) -> tuple[Any, ...]:
@@ -36,7 +36,7 @@ def rows_to_extend(
     session: Session,
     features: Mapping[str, Any] | None = None,
     shares: Collection[float] = (WHOLE,),
-) -> tuple[dict[Place, Row], list[dict[str, Any]]]:
+) -> tuple[dict[CellKey, Row], list[dict[str, Any]]]:
     """The rows of another run whose candidates are candidates of this one, too.
 
     And the changes since then that were accepted.
@@ -57,15 +57,15 @@ def rows_to_extend(
     accepted = session.accept(
         f"--extend {path}", folder.record, options, candidates=command.candidate_options
     )
-    theirs, ours = folder.record["options"], deciding_results(options)
+    their_options, our_options = folder.record["options"], deciding_results(options)
     about = {field.name: field.metadata for field in fields(options)}
-    for name, value in json.loads(json.dumps(ours)).items():
-        was = theirs.get(name)
-        same_file = "identity" in folder.record and is_moved(about[name], was, value)
-        if name not in command.candidate_options and was != value and not same_file:
+    for name, value in json.loads(json.dumps(our_options)).items():
+        their_value = their_options.get(name)
+        is_same_file = "identity" in folder.record and is_moved(about[name], their_value, value)
+        if name not in command.candidate_options and their_value != value and not is_same_file:
             raise InputError(
                 f"{opt('extend')} must be a run with the same {opt(name)}, got {path}, which "
-                f"has {was} in place of {value}; run without {opt('extend')}"
+                f"has {their_value} in place of {value}; run without {opt('extend')}"
             )
     if folder.record["dataset"]["fingerprint"] != plan.data.fingerprint:
         raise InputError(
@@ -77,11 +77,11 @@ def rows_to_extend(
             f"{opt('extend')} must be a run of the same {opt('weights')}, got {path}, whose "
             f"features are of others; run without {opt('extend')}"
         )
-    rows, stages = dict[Place, Row](), problem.parts or {SEARCH: problem, INNER: problem}
-    places = {
-        (stage, *identity_of_candidate(same.algorithm, same.text)): i
+    rows, stages = dict[CellKey, Row](), problem.parts or {SEARCH: problem, INNER: problem}
+    indices = {
+        (stage, *identity_of_candidate(candidate.algorithm, candidate.text)): i
         for stage, part in stages.items()
-        for i, same in enumerate(part.candidates)
+        for i, candidate in enumerate(part.candidates)
     }
     with folder.journal(command.row, write=False) as journal:
         for row in (row for record in journal.records for row in record["rows"]):
@@ -90,18 +90,18 @@ def rows_to_extend(
                 continue
             if row["status"].startswith(names.FAILED):
                 continue
-            place = places.get((stage, *identity_of_candidate(row["algorithm"], row["params"])))
-            if place is not None:
+            index = indices.get((stage, *identity_of_candidate(row["algorithm"], row["params"])))
+            if index is not None:
                 part = stages[stage]
-                same = part.candidates[place]
-                own = {name: same.parameters[name] for name in part.columns}
-                row = row | {"candidate": place, "params": same.text} | own
-                rows[place_of(row)] = row
+                candidate = part.candidates[index]
+                column_values = {name: candidate.parameters[name] for name in part.columns}
+                row = row | {"candidate": index, "params": candidate.text} | column_values
+                rows[cell_key_of(row)] = row
     return rows, accepted
 
 
 def record_extended(
-    rows: Mapping[Place, Row], options: Any, session: Session, cluster: Cluster
+    rows: Mapping[CellKey, Row], options: Any, session: Session, cluster: Cluster
 ) -> None:
     """Say how many fits are another run's, and write them to the journal; nothing if none are."""
     if not rows:

@@ -94,17 +94,17 @@ class Features:
         """
         from pipelines.run.progress import show_progress
 
-        what = json.dumps([self.data.fingerprint, self.extractor.describe()], sort_keys=True)
-        kept = self.folder / f"{hashlib.sha256(what.encode()).hexdigest()}.npz"
-        took, began = f", kept in '{self.folder}'", time.monotonic()
+        identity = json.dumps([self.data.fingerprint, self.extractor.describe()], sort_keys=True)
+        kept_file = self.folder / f"{hashlib.sha256(identity.encode()).hexdigest()}.npz"
+        ending, began = f", kept in '{self.folder}'", time.monotonic()
         sides, shape = (self.data.X_train, self.data.X_test), self.data.image_shape
         tasks = [
             FeatureBatch(f"features-{('train', 'test')[side]}-{start}", side, start)
             for side, X in enumerate(sides)
             for start in range(0, len(X), BATCH)
-            if not kept.is_file()
+            if not kept_file.is_file()
         ]
-        found: dict[FeatureBatch, np.ndarray] = {}
+        batch_features: dict[FeatureBatch, np.ndarray] = {}
         if tasks:
             assert shape is not None
             runner = cluster.runner
@@ -113,29 +113,34 @@ class Features:
                 for outcome in runner.outcomes(work, (self.extractor, sides), tasks):
                     if outcome.error is not None:
                         raise RunStopped(f"features could not be computed: {outcome.error}")
-                    found[outcome.task] = outcome.result
+                    batch_features[outcome.task] = outcome.result
                     progress.advance(outcome.task, failed=False)
         try:
             if tasks:
-                none = np.empty((0, found[tasks[0]].shape[1]), np.float32)
+                no_features = np.empty((0, batch_features[tasks[0]].shape[1]), np.float32)
                 train, test = (
-                    np.concatenate([none, *(found[task] for task in tasks if task.side == side)])
+                    np.concatenate(
+                        [
+                            no_features,
+                            *(batch_features[task] for task in tasks if task.side == side),
+                        ]
+                    )
                     for side in (0, 1)
                 )
                 self.folder.mkdir(parents=True, exist_ok=True)
-                with replacing(kept) as path, path.open("xb") as file:
+                with replacing(kept_file) as path, path.open("xb") as file:
                     np.savez(file, train=train, test=test)
                 seconds = time.monotonic() - began
-                took = f", computed in {seconds:.1f} s and kept in '{self.folder}'"
-            with np.load(kept) as arrays:
+                ending = f", computed in {seconds:.1f} s and kept in '{self.folder}'"
+            with np.load(kept_file) as arrays:
                 train, test = arrays["train"], arrays["test"]
         except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
             raise InputError(
                 f"{opt('data_dir')} must be a folder with room for features that are whole, got "
-                f"'{kept}' ({' '.join(str(error).split())}); delete it, or name another"
+                f"'{kept_file}' ({' '.join(str(error).split())}); delete it, or name another"
             ) from None
         if not quiet:
-            echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{took}")
+            echo(f"features   {self.extractor.name}: {train.shape[1]:,} of each image{ending}")
         return self.data.with_features(train, test, AS_THEY_ARE)
 
 
@@ -164,15 +169,15 @@ def features_of_rows(rows: NewRows, run: Path) -> Any:
         return rows.X
     from pipelines.nn.features import Extractor
 
-    if (known := record.features) is None:
+    if (entry := record.features) is None:
         raise InputError(
             "RUN must hold features that can be computed of an image, got those of "
             f"'{features}'; run it anew with --features hog or a network"
         )
-    extractor = Extractor.of(known.name, known.size, record.options.weights)
-    if extractor.describe() != known.model_dump():
+    extractor = Extractor.of(entry.name, entry.size, record.options.weights)
+    if extractor.describe() != entry.model_dump():
         raise InputError(
-            f"RUN needs the weights of {known.name} that it was run with, and they have changed; "
+            f"RUN needs the weights of {entry.name} that it was run with, and they have changed; "
             "put the file back, or run it anew"
         )
     form = record.image_form

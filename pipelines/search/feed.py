@@ -1,6 +1,6 @@
 """The tasks of searches, as their strategies ask for them.
 
-A ``Feed`` stands between strategies, which know places and rows, and the runner, which knows
+A ``TaskFeed`` stands between strategies, which know places and rows, and the runner, which knows
 tasks: it makes tasks of what is asked for, leaves out what is done, and tells strategies the rows.
 """
 
@@ -17,14 +17,14 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import Group, learns_apart
+from pipelines.search.fitting import CandidateGroup, learns_apart
 from pipelines.search.shared.base import PlainFits
 from pipelines.search.strategies.base import Cell, Request, Scope, Stop, Strategy
-from pipelines.search.tasks import Place, Problem, Row, Task, make_tasks, place_of
+from pipelines.search.tasks import CellKey, Problem, Row, Task, cell_key_of, make_tasks
 
 
 @dataclass(eq=False)
-class Search:
+class StrategySearch:
     """A search with the strategy that says what is tried.
 
     Attributes
@@ -42,15 +42,15 @@ class Search:
         splits = tuple(self.first_split + split for split in request.splits)
         return replace(request, splits=splits)
 
-    def place(self, cell: Cell) -> Place:
+    def cell_key(self, cell: Cell) -> CellKey:
         """The place of a cell of the strategy."""
-        candidate, split, share = cell
-        return self.stage, candidate, self.first_split + split, share
+        candidate, split, fraction = cell
+        return self.stage, candidate, self.first_split + split, fraction
 
     @property
     def is_unfinished(self) -> bool:
         """Whether a cell that its strategy asked for has no row."""
-        return bool(self.strategy.wanted.keys() - self.strategy.rows.keys())
+        return bool(self.strategy.requested_cells.keys() - self.strategy.rows.keys())
 
     def tell(self, rows: Iterable[Row]) -> None:
         """Tell the strategy those rows that are of its search."""
@@ -63,7 +63,7 @@ class Search:
 
 
 @dataclass(eq=False)
-class Feed:
+class TaskFeed:
     """Hands out the tasks of several searches; a runner asks it while it runs.
 
     Attributes
@@ -72,77 +72,83 @@ class Feed:
     n_workers : int
     done : rows that are there, by their places
     budget : of time; None for as long as it takes
-    _begun : the tasks that are not done, by their names
+    _begun_tasks : the tasks that are not done, by their names
     """
 
     problem: Problem
-    searches: Sequence[Search]
+    searches: Sequence[StrategySearch]
     n_workers: int
-    done: dict[Place, Row]
+    done: dict[CellKey, Row]
     budget: Budget | None = None
-    _handed: set[Place] = field(default_factory=set, init=False)
+    _handed_keys: set[CellKey] = field(default_factory=set, init=False)
     _queue: list[Task] = field(default_factory=list, init=False)
-    _begun: dict[str, Task] = field(default_factory=dict, init=False)
-    _open: set[int] = field(default_factory=set, init=False)  # searches that wait for rows
+    _begun_tasks: dict[str, Task] = field(default_factory=dict, init=False)
+    _open_searches: set[int] = field(default_factory=set, init=False)  # searches that wait for rows
 
     def __post_init__(self) -> None:
-        self._scattered = self.problem
-        self._told(self.done.values())
+        self._scattered_problem = self.problem
+        self._tell_strategies(self.done.values())
 
     def __call__(self, n_left: int) -> list[Task]:
         """The tasks that are to be run beside those ``n_left`` that are not done."""
         numbers = range(len(self.searches))
-        asked = list(alternating([list(self._asked(number)) for number in numbers]))
+        requested_tasks = list(
+            alternating([list(self._requested_tasks(number)) for number in numbers])
+        )
         if self.budget is not None:  # begun in the order in which they are wanted
             by_algorithm: dict[str, list[Task]] = {}
-            for task in asked:
+            for task in requested_tasks:
                 by_algorithm.setdefault(task.label, []).append(task)
             self._queue += alternating(list(by_algorithm.values()))
             tasks = list(self.budget.chosen(self._queue, n_left, self.n_workers))
         else:
-            tasks = cut_for_workers(self.problem, asked, self.n_workers)
+            tasks = cut_for_workers(self.problem, requested_tasks, self.n_workers)
             tasks.sort(key=lambda task: -task.cost)
             for search in self.searches:
                 if (idle := self.n_workers - n_left - len(tasks)) > 0:
                     tasks += self._hand_out(search, search.strategy.ahead(), idle)
-        self._begun.update((task.name, task) for task in tasks)
+        self._begun_tasks.update((task.name, task) for task in tasks)
         return tasks
 
-    def add(self, stage: str, candidate: Candidate, group: Group) -> int:
+    def add(self, stage: str, candidate: Candidate, group: CandidateGroup) -> int:
         """Take up a candidate that was drawn while the search runs; its place."""
         part = self.problem.of(stage)
-        place = len(part.candidates)
-        grown = part.with_drawn([candidate], [replace(group, members=(place,))])
+        index = len(part.candidates)
+        new_problem = part.with_drawn([candidate], [replace(group, members=(index,))])
         if stage in self.problem.parts:
-            grown = replace(self.problem, parts={**self.problem.parts, stage: grown})
-        self.problem = grown
+            new_problem = replace(self.problem, parts={**self.problem.parts, stage: new_problem})
+        self.problem = new_problem
         # A fit that failed before and does not now changes what is drawn: those rows are of others.
         for key, row in list(self.done.items()):
-            if key[:2] == (stage, place) and row["params"] != candidate.text:
+            if key[:2] == (stage, index) and row["params"] != candidate.text:
                 del self.done[key]
                 for search in self.searches:
                     if search.stage == stage:
                         search.strategy.rows.pop(key[1:], None)
-        return place
+        return index
 
     def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
         """Take in new rows, and what they took."""
         rows = list(rows)
         if event is not None:
             name = event.task if isinstance(event, ProgressEvent) else event.task.name
-            task = self._begun.get(name)
+            task = self._begun_tasks.get(name)
             if self.budget is not None and task is not None:
                 self.budget.tell(task, event.seconds - event.compile_seconds, rows)
             if isinstance(event, Outcome):
-                self._begun.pop(name, None)
-        self.done.update((place_of(row), row) for row in rows)
-        self._told(rows)
+                self._begun_tasks.pop(name, None)
+        self.done.update((cell_key_of(row), row) for row in rows)
+        self._tell_strategies(rows)
 
     @property
-    def rows(self) -> dict[Place, Row]:
+    def rows(self) -> dict[CellKey, Row]:
         """The rows that the strategies asked for, those that are there."""
-        places = (search.place(cell) for search in self.searches for cell in search.strategy.wanted)
-        return {place: self.done[place] for place in places if place in self.done}
+        keys = (
+            search.cell_key(cell)
+            for search in self.searches
+            for cell in search.strategy.requested_cells
+        )
+        return {key: self.done[key] for key in keys if key in self.done}
 
     @property
     def waiting(self) -> Sequence[Task]:
@@ -152,56 +158,62 @@ class Feed:
     @property
     def is_open(self) -> bool:
         """Whether a strategy may ask for more, by rows that are to come."""
-        return bool(self._open)
+        return bool(self._open_searches)
 
     @property
     def seconds_left(self) -> float:
         """Until the last task has to end."""
-        return math.inf if self.budget is None else self.budget.left
+        return math.inf if self.budget is None else self.budget.seconds_left
 
     @property
     def n_untried(self) -> int:
         """The cells that strategies asked for and that have no row."""
         return sum(
-            search.place(cell) not in self.done
+            search.cell_key(cell) not in self.done
             for search in self.searches
-            for cell in search.strategy.wanted
+            for cell in search.strategy.requested_cells
         )
 
     def stopped(self, stage: str) -> dict[int, Stop]:
         """When candidates of a stage were given up, by their places."""
         strategies = (search.strategy for search in self.searches if search.stage == stage)
-        return {place: stop for one in strategies for place, stop in one.stopped.items()}
+        return {
+            candidate: stop
+            for strategy in strategies
+            for candidate, stop in strategy.stopped.items()
+        }
 
-    def _told(self, rows: Iterable[Row]) -> None:
+    def _tell_strategies(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
         for search in self.searches:
             search.tell(rows)
 
-    def _asked(self, number: int) -> Iterator[Task]:
+    def _requested_tasks(self, number: int) -> Iterator[Task]:
         """Yield the tasks of what a search's strategy asks for, until it has to wait for rows."""
         search = self.searches[number]
         while requests := search.strategy.ask():
             yield from self._hand_out(search, requests)
-        self._open.discard(number)
+        self._open_searches.discard(number)
         if search.strategy.decides and requests is not None:
-            self._open.add(number)
+            self._open_searches.add(number)
 
     def _hand_out(
-        self, search: Search, requests: Sequence[Request], most: int | None = None
+        self, search: StrategySearch, requests: Sequence[Request], max_tasks: int | None = None
     ) -> list[Task]:
         """The tasks of requests, at most so many, without what is done or was handed out."""
-        asked = [search.request(request) for request in requests]
+        stage_requests = [search.request(request) for request in requests]
         tasks = make_tasks(
             self.problem,
             search.stage,
-            asked,
+            stage_requests,
             n_workers=self.n_workers,
-            n_scattered=len(self._scattered.of(search.stage).candidates),
+            n_scattered=len(self._scattered_problem.of(search.stage).candidates),
         )
-        known = self.done.keys() | self._handed
-        tasks = [left for task in tasks if (left := task.without(known)) is not None][:most]
-        self._handed.update(place for task in tasks for place in task.places)
+        known_keys = self.done.keys() | self._handed_keys
+        tasks = [
+            remaining for task in tasks if (remaining := task.without(known_keys)) is not None
+        ][:max_tasks]
+        self._handed_keys.update(key for task in tasks for key in task.cell_keys)
         return tasks
 
 
@@ -213,7 +225,7 @@ def alternating(lists: Sequence[Sequence[Task]]) -> Iterator[Task]:
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
     """Cut the longest tasks into splits where workers would else idle at the end."""
-    groups = (task.own or problem.of(task.stage).groups[task.group] for task in tasks)
+    groups = (task.drawn_group or problem.of(task.stage).groups[task.group] for task in tasks)
     if any(group.shared and group.shared.one_launch for group in groups):
         return list(tasks)  # what the splits of a launch share is not known
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
@@ -228,26 +240,29 @@ def scope_of(
 ) -> Scope:
     """What a strategy is told of a search; by default all its candidates are its own."""
     problem = problem.of(stage)
-    wanted = range(len(problem.candidates)) if candidates is None else set(candidates)
-    X, units, groups = problem.data.X, list[list[int]](), dict[int, int]()
+    candidate_set = range(len(problem.candidates)) if candidates is None else set(candidates)
+    X, candidate_groups, groups = problem.data.X, list[list[int]](), dict[int, int]()
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     for number, group in enumerate(problem.groups):
-        kind, members = group.shared or PlainFits(), [i for i in group.members if i in wanted]
+        shared_fit, members = (
+            group.shared or PlainFits(),
+            [i for i in group.members if i in candidate_set],
+        )
         if not members:
             continue
         finals = [problem.candidates[i].final for i in members]
         # As many workers as candidates: the smallest tasks without work done twice.
-        parts = kind.partition(finals, len(finals))
-        units += [[members[i] for i in part] for part in parts]
+        parts = shared_fit.partition(finals, len(finals))
+        candidate_groups += [[members[i] for i in part] for part in parts]
         groups.update(dict.fromkeys(members, number))
 
-    def cost(members: Sequence[int], n: int, share: float) -> float:
-        kind = problem.groups[groups[members[0]]].shared or PlainFits()
+    def cost(members: Sequence[int], n: int, fraction: float) -> float:
+        shared_fit = problem.groups[groups[members[0]]].shared or PlainFits()
         finals = [problem.candidates[i].final for i in members]
-        return n * kind.cost(finals, round(share * shape[0]), shape[-1])
+        return n * shared_fit.cost(finals, round(fraction * shape[0]), shape[-1])
 
     return Scope(
-        groups=units,
+        groups=candidate_groups,
         n_splits=n_splits,
         n_rows=shape[0],
         seed=seed,

@@ -24,18 +24,18 @@ from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared import PlainFits, SharedFit, shared_fit_of
 from pipelines.search.shared.base import (
     WEIGHTS,
-    Rows,
+    PipelineRows,
     SplitRows,
-    convergence_noted,
+    collect_convergence_warnings,
     writes_rows,
 )
-from pipelines.search.shared.pipeline_steps import Step, StepCache, decompose, last_of
+from pipelines.search.shared.pipeline_steps import PipelineStep, StepCache, decompose, last_of
 
 PLAIN = PlainFits.name
 
 
 @dataclass(frozen=True)
-class Group:
+class CandidateGroup:
     """Candidates that share work.
 
     Attributes
@@ -47,7 +47,7 @@ class Group:
 
     members: tuple[int, ...]
     shared: SharedFit | None = None
-    most: tuple[Any, ...] = ()
+    step_widths: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,13 +55,13 @@ class Group:
         return self.shared.name if self.shared else PLAIN
 
 
-def learns_apart(group: Group, data: FoldedData) -> bool:
+def learns_apart(group: CandidateGroup, data: FoldedData) -> bool:
     """Return whether each split learns something before its fits: by a scaling, or a first step.
 
     Splits do not share that, so that each is fitted by itself.
     """
     of_rows = data.scaling.learns and not (group.shared and group.shared.scales)
-    return bool(group.most) or of_rows
+    return bool(group.step_widths) or of_rows
 
 
 SILENT: Mapping[str, Any] = {"verbose": 0, "parameters": None}
@@ -69,8 +69,8 @@ FitOptions = Callable[[int, int], Mapping[str, Any]]
 
 
 def group_candidates(
-    estimators: Sequence[Any], scorer: CandidateScorer, *, kinds: Sequence[SharedFit] = ()
-) -> list[Group]:
+    estimators: Sequence[Any], scorer: CandidateScorer, *, shared_fits: Sequence[SharedFit] = ()
+) -> list[CandidateGroup]:
     """Group the candidates that are fitted together.
 
     Parameters
@@ -79,55 +79,59 @@ def group_candidates(
     kinds : ways of sharing that go before those of ``search/shared``
     """
 
-    def places(steps: Sequence[Step]) -> Iterator[Hashable]:
+    def step_keys(steps: Sequence[PipelineStep]) -> Iterator[Hashable]:
         """Give a key for each pipeline step: the step, and all steps before it."""
         before: Hashable = ()
         for step in steps:
             yield (before, step.key)
             before = (before, step.key, step.width)
 
-    apart, together = list[Group](), dict[Hashable, list[int]]()
-    found: dict[int, tuple[list[Step], SharedFit | None]] = {}
-    most = dict[Hashable, Any]()
-    judged = dict[Hashable, bool]()
+    plain_groups, members_by_key = list[CandidateGroup](), dict[Hashable, list[int]]()
+    parts_by_candidate: dict[int, tuple[list[PipelineStep], SharedFit | None]] = {}
+    widest_by_step = dict[Hashable, Any]()
+    judgements = dict[Hashable, bool]()
     for i, estimator in enumerate(estimators):
-        parts = _parts_of(estimator, scorer, kinds, judged)
+        parts = _parts_of(estimator, scorer, shared_fits, judgements)
         if parts is None:
-            apart.append(Group((i,)))
+            plain_groups.append(CandidateGroup((i,)))
             continue
         steps, shared, key = parts
-        found[i] = steps, shared
-        for place, step in zip(places(steps), steps, strict=True):
+        parts_by_candidate[i] = steps, shared
+        for step_key, step in zip(step_keys(steps), steps, strict=True):
             if step.narrowing is not None:
-                widths = (step.width,) if place not in most else (step.width, most[place])
-                most[place] = step.narrowing.widest(widths)
+                widths = (
+                    (step.width,)
+                    if step_key not in widest_by_step
+                    else (step.width, widest_by_step[step_key])
+                )
+                widest_by_step[step_key] = step.narrowing.widest(widths)
         # What shares its first steps alone is a task of its own, which finds them done.
         of_steps = tuple((step.key, step.width) for step in steps)
-        together.setdefault((of_steps, key if shared else i), []).append(i)
+        members_by_key.setdefault((of_steps, key if shared else i), []).append(i)
     groups = []
-    for members in together.values():
-        steps, shared = found[members[0]]
-        widest = tuple(most.get(place) for place in places(steps))
-        groups.append(Group(tuple(members), shared or PlainFits(), widest))
-    return sorted(apart + groups, key=lambda one: one.members)
+    for members in members_by_key.values():
+        steps, shared = parts_by_candidate[members[0]]
+        widest = tuple(widest_by_step.get(step_key) for step_key in step_keys(steps))
+        groups.append(CandidateGroup(tuple(members), shared or PlainFits(), widest))
+    return sorted(plain_groups + groups, key=lambda group: group.members)
 
 
 def _parts_of(
     estimator: Any,
     scorer: CandidateScorer,
-    kinds: Sequence[SharedFit],
-    judged: dict[Hashable, bool],
-) -> tuple[list[Step], SharedFit | None, Hashable] | None:
+    shared_fits: Sequence[SharedFit],
+    judgements: dict[Hashable, bool],
+) -> tuple[list[PipelineStep], SharedFit | None, Hashable] | None:
     """Return first steps, how the last shares, and its key; None if there is nothing to share."""
     if getattr(estimator, "_skl_callbacks", None) or set(scorer.fit_params or ()) - {WEIGHTS}:
         return None
     try:
-        parts = decompose(estimator, judged)
+        parts = decompose(estimator, judgements)
         writes = hasattr(estimator, "get_params") and writes_rows(estimator)
         if parts is None or (parts[0] and scorer.fit_params) or writes:
             return None
         steps, final = parts
-        shared = shared_fit_of(final, kinds)
+        shared = shared_fit_of(final, shared_fits)
         if shared is not None and (
             (scorer.fit_params and not shared.takes_weights)
             or (shared.predictions_only and not scorer.methods <= set(shared.gives))
@@ -144,7 +148,7 @@ def _parts_of(
 
 
 def fit_group(
-    group: Group,
+    group: CandidateGroup,
     estimators: Sequence[Any],
     rows: SplitRows,
     scorer: CandidateScorer,
@@ -163,24 +167,24 @@ def fit_group(
     ------
     A fit for each candidate and split, these by their places, and between them progress.
     """
-    missing = dict.fromkeys(product(range(rows.n_splits), range(len(estimators))))
-    apart = ""
+    missing_fits = dict.fromkeys(product(range(rows.n_splits), range(len(estimators))))
+    reason = ""
     if group.shared is not None:
         try:
             for item in _fit_together(group, group.shared, estimators, rows, scorer):
                 if isinstance(item, Fit):
-                    del missing[item.split, item.candidate]
+                    del missing_fits[item.split, item.candidate]
                 yield item
         except Exception as error:  # each by itself, and each with its own error
             if not hasattr(estimators[0], "fit"):
                 raise
-            apart = error_line(error)
-    if not missing:
+            reason = error_line(error)
+    if not missing_fits:
         return
     from sklearn.base import clone
 
-    for split, candidate in missing:
-        fit = Fit(candidate, split, apart=apart)
+    for split, candidate in missing_fits:
+        fit = Fit(candidate, split, apart=reason)
         options = fit_options(split, candidate) if fit_options else SILENT
         estimator = estimators[candidate]
         if group.shared is not None or rows.n_splits > 1:  # it was used, or will be again
@@ -192,7 +196,7 @@ def fit_group(
             yield Progress((split + (candidate + 1) / len(estimators)) / rows.n_splits)
 
 
-def _place(rows: SplitRows, split: int) -> tuple[Hashable, int]:
+def _split_key(rows: SplitRows, split: int) -> tuple[Hashable, int]:
     """Return what names a split among all of the search."""
     return rows.name, int(rows.numbers[split])
 
@@ -200,7 +204,7 @@ def _place(rows: SplitRows, split: int) -> tuple[Hashable, int]:
 def _seed(rows: SplitRows, split: int, candidate: int) -> None:
     """Seed the global generators by a candidate and a split, unless they are to be left."""
     if rows.seed is not None:
-        seed_generators(rows.seed, *_place(rows, split), candidate)
+        seed_generators(rows.seed, *_split_key(rows, split), candidate)
 
 
 def _fit_alone(
@@ -218,15 +222,17 @@ def _fit_alone(
     """
     from pipelines.sklearn_private import fit_and_score
 
-    train, test = (rows.of_part(fit.split, name) for name in ("train", "test"))
+    train, test = (rows.row_numbers(fit.split, name) for name in ("train", "test"))
     failures: dict[str, str] = {}
 
     def score(estimator: Any, X: Any, y: Any) -> dict[str, float]:
         scores = scorer.by_name(estimator, X, y)
-        failures.update({name: one for name, one in scores.items() if isinstance(one, str)})
+        failures.update(
+            {name: message for name, message in scores.items() if isinstance(message, str)}
+        )
         return scores | dict.fromkeys(failures, math.nan)
 
-    with convergence_noted() as noted:
+    with collect_convergence_warnings() as convergence_warnings:
         fit.scores = fit_and_score(
             estimator,
             rows.data.X,
@@ -235,7 +241,7 @@ def _fit_alone(
             test=test,
             return_n_test_samples=True,
             return_times=True,
-            scorer=score if scorer.given is None else scorer.given,
+            scorer=score if scorer.search_scorer is None else scorer.search_scorer,
             error_score=scorer.error_score,
             return_train_score=scorer.train_scores,
             fit_params=scorer.fit_params,
@@ -244,47 +250,54 @@ def _fit_alone(
         )
     if failures:
         fit.scores["test_scores"] |= failures
-    fit.converged = not noted
+    fit.converged = not convergence_warnings
     fit.n_steps = len(estimator.steps) - 1 if hasattr(estimator, "named_steps") else 0
     fit.n_steps_made = fit.n_steps
 
 
 def _fit_together(
-    group: Group,
+    group: CandidateGroup,
     shared: SharedFit,
     estimators: Sequence[Any],
-    whole: SplitRows,
+    all_rows: SplitRows,
     scorer: CandidateScorer,
 ) -> Iterator[Fit | Progress]:
     """Fit and score the candidates of a group, the splits in one call where they share work."""
-    n = whole.n_splits
-    together = not learns_apart(group, whole.data)
-    for places in [range(n)] if together else [range(i, i + 1) for i in range(n)]:
+    n = all_rows.n_splits
+    splits_together = not learns_apart(group, all_rows.data)
+    for split_indices in [range(n)] if splits_together else [range(i, i + 1) for i in range(n)]:
         candidates = list(estimators)
-        if len(places) < n and hasattr(candidates[0], "get_params"):
+        if len(split_indices) < n and hasattr(candidates[0], "get_params"):
             from sklearn.base import clone
 
             candidates = [clone(estimator) for estimator in candidates]
-        rows, seconds, n_made = whole if together else whole.alone(places[0]), 0.0, 0
+        rows, seconds, n_made = (
+            all_rows if splits_together else all_rows.alone(split_indices[0]),
+            0.0,
+            0,
+        )
         steps: dict[str, Any] = {}
-        if group.most:
+        if group.step_widths:
             started = time.perf_counter()
             X, y = rows.train(0)
-            cache = whole.data.placement.get("steps", StepCache)
-            unprepared, key = Rows(X, rows.asked(0)), (whole.seed, *_place(whole, places[0]))
+            cache = all_rows.data.placement.get("steps", StepCache)
+            rows_before_steps, key = (
+                PipelineRows(X, rows.prediction_rows(0)),
+                (all_rows.seed, *_split_key(all_rows, split_indices[0])),
+            )
             parts = decompose(candidates[0])
             assert parts is not None
-            with nullcontext() if whole.seed is not None else generators_restored():
+            with nullcontext() if all_rows.seed is not None else generators_restored():
                 steps, rows.prepared, n_made = cache.prepare(
-                    parts[0], group.most, unprepared, y, key
+                    parts[0], group.step_widths, rows_before_steps, y, key
                 )
             seconds = (time.perf_counter() - started) / len(candidates)
         finals = [last_of(candidate) for candidate in candidates]
         if hasattr(candidates[0], "fit"):
-            _seed(whole, places[0], group.members[0])
+            _seed(all_rows, split_indices[0], group.members[0])
         for item in shared.fit_splits(rows, finals, scorer.methods):
             if isinstance(item, Progress):
-                yield item.within(places[0] / n, len(places) / n)
+                yield item.within(split_indices[0] / n, len(split_indices) / n)
                 continue
             estimator = candidates[item.candidate]
             if item.estimator is not None and steps:
@@ -295,19 +308,19 @@ def _fit_together(
             scorer.score_fit(item, estimator, rows)
             item.scores["fit_time"] += seconds
             if item.candidate == 0:
-                item.n_steps, item.n_steps_made = len(group.most) * len(candidates), n_made
-            item.split = places[item.split]
+                item.n_steps, item.n_steps_made = len(group.step_widths) * len(candidates), n_made
+            item.split = split_indices[item.split]
             yield item
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:
     """Return the estimator, which is changed, with every ``n_jobs`` in it set."""
-    found = [
+    names = [
         name
         for name, value in estimator.get_params(deep=True).items()
         if name.rsplit("__", 1)[-1] == "n_jobs" and value != n_jobs
     ]
-    return estimator.set_params(**dict.fromkeys(found, n_jobs)) if found else estimator
+    return estimator.set_params(**dict.fromkeys(names, n_jobs)) if names else estimator
 
 
 @contextmanager

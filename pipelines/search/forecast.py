@@ -15,7 +15,7 @@ import numpy as np
 from pipelines.data.generators import generators_kept
 from pipelines.errors import error_line
 from pipelines.run.chunking import makespan
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.search.probes import LEAST_SLOW, SLOW, first_step, measure, measure_steps
 from pipelines.search.shared.base import PlainFits, SharedFit
 from pipelines.search.tasks import Problem, Task, run_task
@@ -23,7 +23,7 @@ from pipelines.search.tasks import Problem, Task, run_task
 if TYPE_CHECKING:
     from pipelines.run.cluster import Workers
 
-LAST = 15  # measured tasks of a kind that correct its predictions
+N_RATIOS = 15  # measured tasks of a kind that correct its predictions
 MOST_OF_OTHERS = 2.0  # times by which those of other kinds do: of short ones they are mostly start
 WORTH_A_FORECAST = 60.0  # seconds of a run
 SHORT = 30.0  # of the most that a run may take by its costs, and is not probed
@@ -32,9 +32,9 @@ PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes, and of one
 SHARE_OF_BUDGET = 0.05  # of a time budget, that all probes take at most; one takes more if slow
 LARGE_NETWORKS = 60.0  # predicted seconds of a task, from which one network is timed
 PROBES = 3  # of one kind of work; of several kinds fewer each
-WITHIN = 1.5  # the factor that a forecast keeps within, mostly
+FORECAST_FACTOR = 1.5  # the factor that a forecast keeps within, mostly
 
-Kind = tuple[str, str]  # the shared work, the algorithm
+WorkType = tuple[str, str]  # the shared work, the algorithm
 Rates = Mapping[int, float]  # seconds of a unit of cost, by the place of a task's first candidate
 
 
@@ -51,42 +51,46 @@ class Pace:
     rates : of each kind that was probed, seconds of a unit of cost by the place of a candidate
     """
 
-    def __init__(self, problem: Problem, rates: Mapping[Kind, Rates] | None = None) -> None:
+    def __init__(self, problem: Problem, rates: Mapping[WorkType, Rates] | None = None) -> None:
         self._problem, self._rates = problem, dict(rates or {})
-        self._ratios: dict[Kind, deque[float]] = defaultdict(lambda: deque(maxlen=LAST))
+        self._ratios: dict[WorkType, deque[float]] = defaultdict(lambda: deque(maxlen=N_RATIOS))
 
-    def kind(self, task: Any) -> Kind:
+    def kind(self, task: Any) -> WorkType:
         """The kind of work of a task; a refit's has no algorithm."""
-        return _kind(self._problem, task)
+        return _work_type(self._problem, task)
 
     def seconds(self, task: Any) -> float:
         """Predict the seconds of a task on one worker; NaN where nothing of its kind is known."""
-        kind = self.kind(task)
-        ratios = self._ratios.get(kind)
-        if not ratios and kind in self._rates:  # the machine as the other kinds found it
-            of_others = [one for other in self._rates for one in self._ratios.get(other, ())]
-            ratio = min(MOST_OF_OTHERS, max(1 / MOST_OF_OTHERS, median(of_others or [1.0])))
-            return self._uncorrected(kind, task) * ratio
-        return self._uncorrected(kind, task) * median(ratios) if ratios else math.nan
+        work_type = self.kind(task)
+        ratios = self._ratios.get(work_type)
+        if not ratios and work_type in self._rates:  # the machine as the other kinds found it
+            other_ratios = [
+                ratio_of_other
+                for other in self._rates
+                for ratio_of_other in self._ratios.get(other, ())
+            ]
+            ratio = min(MOST_OF_OTHERS, max(1 / MOST_OF_OTHERS, median(other_ratios or [1.0])))
+            return self._uncorrected(work_type, task) * ratio
+        return self._uncorrected(work_type, task) * median(ratios) if ratios else math.nan
 
     def tell(self, task: Any, seconds: float) -> None:
         """Correct by what a task took, without compilation."""
-        kind = self.kind(task)
-        predicted = self._uncorrected(kind, task)
+        work_type = self.kind(task)
+        predicted = self._uncorrected(work_type, task)
         if predicted > 0 and seconds > 0:
-            self._ratios[kind].append(seconds / predicted)
+            self._ratios[work_type].append(seconds / predicted)
 
-    def _uncorrected(self, kind: Kind, task: Any) -> float:
-        rates = self._rates.get(kind)
+    def _uncorrected(self, work_type: WorkType, task: Any) -> float:
+        rates = self._rates.get(work_type)
         if not rates:
             return float(task.cost)
-        places = sorted(rates)
-        logs = [math.log(rates[place]) for place in places]
+        indices = sorted(rates)
+        logs = [math.log(rates[index]) for index in indices]
         members = getattr(task, "members", (0,))
-        return float(task.cost) * math.exp(np.interp(members[0], places, logs))
+        return float(task.cost) * math.exp(np.interp(members[0], indices, logs))
 
 
-def _kind(problem: Problem, task: Any) -> Kind:
+def _work_type(problem: Problem, task: Any) -> WorkType:
     if not isinstance(task, Task):
         return type(task).__name__, ""
     return problem.of(task.stage).shared_by(task).name, task.label
@@ -102,7 +106,7 @@ class Forecast(NamedTuple):
     """
 
     lines: Sequence[str] = ()
-    rates: Mapping[Kind, Rates] = MappingProxyType({})
+    rates: Mapping[WorkType, Rates] = MappingProxyType({})
 
 
 def forecast(
@@ -126,20 +130,20 @@ def forecast(
     """
     if not tasks or most_seconds(problem, tasks) < SHORT * workers.n * workers.threads:
         return Forecast()
-    lines, rates = list[str](), dict[Kind, Rates]()
-    counted = f"{sum(len(getattr(task, 'places', (task,))) for task in tasks):,} fits"
-    counted = f"at most {counted}" if at_most else counted
-    kinds = {_shared(problem, task) for task in tasks if isinstance(task, Task)}
-    unlike = (kind.unlike_few_rows for kind in kinds)
-    if reason := workers.unlike_this_process or next(filter(None, unlike), ""):
-        lines.append(f"forecast   {counted}; how long they take cannot be told before: {reason}")
+    lines, rates = list[str](), dict[WorkType, Rates]()
+    fit_count = f"{sum(len(getattr(task, 'cell_keys', (task,))) for task in tasks):,} fits"
+    fit_count = f"at most {fit_count}" if at_most else fit_count
+    shared_fits = {_shared(problem, task) for task in tasks if isinstance(task, Task)}
+    reasons = (shared_fit.unlike_few_rows for shared_fit in shared_fits)
+    if reason := workers.unlike_this_process or next(filter(None, reasons), ""):
+        lines.append(f"forecast   {fit_count}; how long they take cannot be told before: {reason}")
     else:
         try:
             with generators_kept():
                 rates = probe(problem, tasks, workers.threads, run, budget or math.inf)
         except Exception as error:  # whatever an estimator raises is said by the rows of its fits
             lines.append(
-                f"forecast   {counted}; how long they take cannot be told, a probe failed: "
+                f"forecast   {fit_count}; how long they take cannot be told, a probe failed: "
                 f"{error_line(error)}"
             )
         else:
@@ -147,10 +151,12 @@ def forecast(
             seconds = makespan([pace.seconds(task) for task in tasks], workers.n)
             if not seconds >= WORTH_A_FORECAST:
                 return Forecast(rates=rates)
-            ended = ""
+            ending = ""
             if budget is not None and seconds > budget:
-                ended = f"; --time-budget ends them after {clock(budget)}"
-            lines.append(f"forecast   {counted}, about {in_words(seconds)} on {workers}{ended}")
+                ending = f"; --time-budget ends them after {time_text(budget)}"
+            lines.append(
+                f"forecast   {fit_count}, about {seconds_with_range(seconds)} on {workers}{ending}"
+            )
     return Forecast([*lines, *memory_lines(problem, tasks, workers)], rates)
 
 
@@ -165,7 +171,7 @@ def most_seconds(problem: Problem, tasks: Sequence[Any]) -> float:
             unit = _shared(problem, task).most_seconds
         elif len(problem.parts):
             unit = 4.0
-        of_values = SECONDS_OF_A_VALUE * n_values * len(getattr(task, "places", (task,)))
+        of_values = SECONDS_OF_A_VALUE * n_values * len(getattr(task, "cell_keys", (task,)))
         total += of_values if unit is None else unit * task.cost
     return total
 
@@ -180,7 +186,7 @@ def probe(
     n_threads: int,
     run: Callable[..., Iterable[Any]],
     budget: float = math.inf,
-) -> dict[Kind, Rates]:
+) -> dict[WorkType, Rates]:
     """Measure a few tasks of every kind; give the rates of all.
 
     Of tasks that are in the order of a grid, as those of a path, some between its ends; of others
@@ -190,22 +196,28 @@ def probe(
     ----------
     budget : seconds of the run; where they are few, probes take less
     """
-    kinds: dict[Kind, list[Any]] = defaultdict(list)
+    tasks_by_type: dict[WorkType, list[Any]] = defaultdict(list)
     for task in tasks:
-        kinds[_kind(problem, task)].append(task)
+        tasks_by_type[_work_type(problem, task)].append(task)
     # A refit takes the best of its search, which is not known yet.
-    probed = [kind for kind, some in kinds.items() if isinstance(some[0], Task)] or list(kinds)
-    n = max(1, PROBES // len(probed))
+    probed_types = [
+        work_type
+        for work_type, tasks_of_type in tasks_by_type.items()
+        if isinstance(tasks_of_type[0], Task)
+    ] or list(tasks_by_type)
+    n = max(1, PROBES // len(probed_types))
     patience = min(PATIENCE, SHARE_OF_BUDGET * budget)
-    patience = max(LEAST_PATIENCE, patience / (n * len(probed)))
+    patience = max(LEAST_PATIENCE, patience / (n * len(probed_types)))
     slow = min(SLOW, max(LEAST_SLOW, SHARE_OF_BUDGET * budget))
     problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
-    rates: dict[Kind, Rates] = {}
-    for kind in probed:
-        rates[kind] = dict(_rates(problem, kinds[kind], n, n_threads, patience, slow, run))
-    of_networks = [rate for some in rates.values() for rate in some.values()]
-    for kind in kinds.keys() - rates.keys():  # refits, of the costs of their searches
-        rates[kind] = {0: median(of_networks)}
+    rates: dict[WorkType, Rates] = {}
+    for work_type in probed_types:
+        rates[work_type] = dict(
+            _rates(problem, tasks_by_type[work_type], n, n_threads, patience, slow, run)
+        )
+    network_rates = [rate for work_rates in rates.values() for rate in work_rates.values()]
+    for work_type in tasks_by_type.keys() - rates.keys():  # refits, of the costs of their searches
+        rates[work_type] = {0: median(network_rates)}
     return rates
 
 
@@ -219,23 +231,25 @@ def _rates(
     run: Callable[..., Iterable[Any]],
 ) -> Iterator[tuple[int, float]]:
     """Yield seconds of a unit of cost by the place of a candidate, of so many of the tasks."""
-    first, n_rows = tasks[0], len(problem.data.y)
-    shared = _shared(problem, first) if isinstance(first, Task) else None
-    by_cost = {task.cost for task in tasks} if shared is None or not shared.linear_rows else ()
+    first_task, n_rows = tasks[0], len(problem.data.y)
+    shared = _shared(problem, first_task) if isinstance(first_task, Task) else None
+    costs = {task.cost for task in tasks} if shared is None or not shared.linear_rows else ()
     # A task for each group of candidates: other splits of it take as long.
-    alike = {getattr(task, "members", task.name): task for task in reversed(tasks)}
+    distinct_tasks = {getattr(task, "members", task.name): task for task in reversed(tasks)}
     ordered = sorted(
-        alike.values(),
-        key=lambda task: task.cost if len(by_cost) > 1 else getattr(task, "members", (0,))[0],
+        distinct_tasks.values(),
+        key=lambda task: task.cost if len(costs) > 1 else getattr(task, "members", (0,))[0],
     )
-    chosen = {int((i + 0.5) * len(ordered) / n): None for i in range(n)}
-    share = None
+    positions = {int((i + 0.5) * len(ordered) / n): None for i in range(n)}
+    fraction = None
     if shared is not None:
-        finals = [problem.of(first.stage).candidate(first, i).final for i in first.members]
-        share = shared.share_of_steps(finals, n_rows)
+        finals = [
+            problem.of(first_task.stage).candidate(first_task, i).final for i in first_task.members
+        ]
+        fraction = shared.fraction_of_steps(finals, n_rows)
     steps = list[tuple[float, float]]()
-    for task in (ordered[i] for i in chosen):
-        if shared is None or share is not None:
+    for task in (ordered[i] for i in positions):
+        if shared is None or fraction is not None:
             if task.cost > LARGE_NETWORKS:  # some steps of all of them would take too long
                 if steps:
                     break
@@ -243,7 +257,7 @@ def _rates(
             if not steps:  # imports, and places the rows
                 first_step(run(problem, task, n_threads=n_threads))
             items = run(problem, task, n_threads=n_threads)
-            steps.append((measure_steps(items, patience, share or 1.0), task.cost))
+            steps.append((measure_steps(items, patience, fraction or 1.0), task.cost))
             continue
         final = problem.of(task.stage).candidate(task, task.members[0]).final
         slower, _ = shared.beyond_memory(final, np.asarray(problem.data.y), n_threads)
@@ -253,7 +267,7 @@ def _rates(
         yield 0, sum(seconds for seconds, _ in steps) / sum(cost for _, cost in steps)
 
 
-def in_words(seconds: float) -> str:
+def seconds_with_range(seconds: float) -> str:
     """Seconds roughly, with the range that is meant: ``31 min (21 to 47 min)``."""
     unit, name = next(
         (unit, name)
@@ -265,18 +279,18 @@ def in_words(seconds: float) -> str:
         number = seconds / unit
         return f"{number:.0f}" if number >= 9.5 else f"{number:.1f}"
 
-    low, high = rounded(seconds / WITHIN), rounded(seconds * WITHIN)
+    low, high = rounded(seconds / FORECAST_FACTOR), rounded(seconds * FORECAST_FACTOR)
     return f"{rounded(seconds)} {name} ({low} to {high} {name})"
 
 
 def memory_lines(problem: Problem, tasks: Sequence[Any], workers: Workers) -> Iterator[str]:
     """Yield what is larger than the memory there is; nothing where all fits."""
-    y, said = np.asarray(problem.data.y), dict[str, None]()
+    y, notes = np.asarray(problem.data.y), dict[str, None]()
     for task in tasks:
         if isinstance(task, Task) and not task.drawn:
             final = problem.of(task.stage).candidates[task.members[0]].final
-            said[_shared(problem, task).beyond_memory(final, y, workers.threads)[1]] = None
-    for line in filter(None, said):
+            notes[_shared(problem, task).beyond_memory(final, y, workers.threads)[1]] = None
+    for line in filter(None, notes):
         yield f"memory     {line}"
     if workers.memory is None:
         return

@@ -17,13 +17,13 @@ from pipelines.data.placement import FoldedData, to_device
 from pipelines.data.scaling import Scaling
 from pipelines.search.calls import FitCalls
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import PLAIN, Group, group_candidates
+from pipelines.search.fitting import PLAIN, CandidateGroup, group_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.base import SharedFit
 from pipelines.search.shared.narrowing import fitted_inside, is_exact_by_shape, is_seed
 from pipelines.search.shared.pipeline_steps import decompose
 from pipelines.search.strategies.base import WHOLE, Request
-from pipelines.search.tasks import SEARCH, Place, Problem, Task, fit_task, make_tasks
+from pipelines.search.tasks import SEARCH, CellKey, Problem, Task, fit_task, make_tasks
 
 AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
 # With fewer, or where its splits go to several processes, those of one candidate gain nothing.
@@ -66,7 +66,7 @@ class SearchData(FoldedData):
 
 
 def problem_of(
-    calls: FitCalls, kinds: Sequence[SharedFit] = (), as_called: bool = False
+    calls: FitCalls, shared_fits: Sequence[SharedFit] = (), as_called: bool = False
 ) -> Problem:
     """The search that calls of ``_fit_and_score`` make together.
 
@@ -95,17 +95,19 @@ def problem_of(
         if split not in splits:
             rows = call["train"], call["test"]
             splits[split] = _numbers(rows[0], n_rows), _numbers(rows[1], n_rows)
-    on_gpu = any(getattr(kind, "device", "cpu") == "gpu" for kind in kinds)
-    place = SearchData.placed if on_gpu else None
+    on_gpu = any(getattr(shared_fit, "device", "cpu") == "gpu" for shared_fit in shared_fits)
+    place_rows = SearchData.placed if on_gpu else None
     nothing: Any = None  # a search tests no rows at its end
-    data = SearchData(first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place)
+    data = SearchData(
+        first["X"], first["y"], nothing, nothing, (), Scaling("none"), place=place_rows
+    )
     estimators = [candidate.estimator for candidate in candidates.values()]
     return Problem(
         data,
         tuple(candidates.values()),
         {(SEARCH, WHOLE): list(splits.values())},
         scorer,
-        tuple(group_candidates(estimators, scorer, kinds=kinds)),
+        tuple(group_candidates(estimators, scorer, shared_fits=shared_fits)),
         # As their draws would have done, those of this search depend on the state that it meets.
         seed=None if as_called else state_of_generators(),
     )
@@ -131,7 +133,7 @@ def _numbers(rows: Any, n_rows: int) -> np.ndarray:
 
 
 def results_of(
-    problem: Problem, fits: Mapping[Place, Fit], share: float = WHOLE
+    problem: Problem, fits: Mapping[CellKey, Fit], fraction: float = WHOLE
 ) -> list[dict[str, Any]]:
     """The results of all fits of a search in scikit-learn's form, those of a candidate together.
 
@@ -147,47 +149,47 @@ def results_of(
     # Of scorers that are a function, only a fit that did not fail has the names.
     scored.sort(key=lambda scores: scores["fit_error"] is not None)
     for candidate in range(len(problem.candidates)):
-        for split, (_, test) in enumerate(problem.splits[SEARCH, share]):
-            fit = fits.get((SEARCH, candidate, split, share))
-            results.append(not_made(scored[0], len(test)) if fit is None else fit.scores)
+        for split, (_, test) in enumerate(problem.splits[SEARCH, fraction]):
+            fit = fits.get((SEARCH, candidate, split, fraction))
+            results.append(missing_result(scored[0], len(test)) if fit is None else fit.scores)
     return results
 
 
-def not_made(like: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+def missing_result(example: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     """The result of a fit that was not made, in the form of one that was.
 
     Where even that has failed, all did: then scikit-learn raises an error.
     """
     nan = float("nan")
-    result = dict(like) | {"fit_time": nan, "score_time": nan}
+    result = dict(example) | {"fit_time": nan, "score_time": nan}
     for name in ("test_scores", "train_scores"):
-        if name in like:
-            several = isinstance(like[name], dict)
-            result[name] = dict.fromkeys(like[name], nan) if several else nan
+        if name in example:
+            several = isinstance(example[name], dict)
+            result[name] = dict.fromkeys(example[name], nan) if several else nan
     return result | {"n_test_samples": n_rows}
 
 
 def shared_tasks(
-    problem: Problem, calls: FitCalls, numbers: Sequence[int], saved_not: dict[str, float]
+    problem: Problem, calls: FitCalls, numbers: Sequence[int], seconds_missed: dict[str, float]
 ) -> dict[int, Task]:
     """The tasks of those calls whose fits share work, by the numbers of the calls."""
-    by_place = {
-        place[1:3]: task
-        for task in tasks_of(problem, calls, numbers, sharing_groups(problem, saved_not))
-        for place in task.places
+    task_by_cell = {
+        key[1:3]: task
+        for task in group_tasks(problem, calls, numbers, sharing_groups(problem, seconds_missed))
+        for key in task.cell_keys
     }
     return {
-        number: by_place[calls.cells[number]]
+        number: task_by_cell[calls.cells[number]]
         for number in numbers
-        if calls.cells[number] in by_place
+        if calls.cells[number] in task_by_cell
     }
 
 
-def tasks_of(
+def group_tasks(
     problem: Problem,
     calls: FitCalls,
     numbers: Sequence[int],
-    groups: Sequence[Group],
+    groups: Sequence[CandidateGroup],
     n_workers: int = 1,
 ) -> list[Task]:
     """The tasks of groups, without the cells that have a result.
@@ -204,12 +206,14 @@ def tasks_of(
         from pipelines.search.feed import cut_for_workers
 
         tasks = cut_for_workers(problem, tasks, n_workers)
-    missing = {calls.cells[number] for number in numbers}
-    done = {place for task in tasks for place in task.places if place[1:3] not in missing}
-    return [left for task in tasks if (left := task.without(done)) is not None]
+    missing_cells = {calls.cells[number] for number in numbers}
+    done_keys = {key for task in tasks for key in task.cell_keys if key[1:3] not in missing_cells}
+    return [remaining for task in tasks if (remaining := task.without(done_keys)) is not None]
 
 
-def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) -> list[Group]:
+def sharing_groups(
+    problem: Problem, seconds_missed: dict[str, float] | None = None
+) -> list[CandidateGroup]:
     """The groups whose fits have something in common: with each other, or their first steps.
 
     Parameters
@@ -232,16 +236,16 @@ def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) 
         if (steps := (decompose(problem.candidates[member].estimator) or ([],))[0])
     }
     n_alike = Counter(first_steps.values())
-    brief = set[str]()
-    if saved_not is not None:
-        brief = kinds_to_load_later(problem, [group for group, _ in groups], saved_not)
+    later_names = set[str]()
+    if seconds_missed is not None:
+        later_names = work_to_load_later(problem, [group for group, _ in groups], seconds_missed)
         for group, shared in groups:
-            if group.name in brief:
+            if group.name in later_names:
                 shared.make_ready()
     return [
         group
         for group, shared in groups
-        if group.name not in brief
+        if group.name not in later_names
         and (
             (group.name != PLAIN and len(group.members) > 1)
             or (in_turn and n_most >= ROWS_OF_ONE and shared.splits_together)
@@ -250,8 +254,8 @@ def sharing_groups(problem: Problem, saved_not: dict[str, float] | None = None) 
     ]
 
 
-def kinds_to_load_later(
-    problem: Problem, groups: Sequence[Group], saved_not: dict[str, float]
+def work_to_load_later(
+    problem: Problem, groups: Sequence[CandidateGroup], seconds_missed: dict[str, float]
 ) -> set[str]:
     """The names of kinds that would save less than it takes to load them; see above."""
     starts, splits = dict[str, float](), problem.splits[SEARCH, WHOLE]
@@ -263,13 +267,13 @@ def kinds_to_load_later(
         assert shared is not None
         if start := shared.seconds_to_start():
             finals = [problem.candidates[member].final for member in group.members]
-            saved = shared.seconds_saved(finals, n_rows, n_features, len(splits))
+            seconds_saved = shared.seconds_saved(finals, n_rows, n_features, len(splits))
             starts[shared.name] = start
-            saved_not[shared.name] = saved_not.get(shared.name, 0.0) + saved
-    return {name for name, start in starts.items() if saved_not[name] < start}
+            seconds_missed[shared.name] = seconds_missed.get(shared.name, 0.0) + seconds_saved
+    return {name for name, start in starts.items() if seconds_missed[name] < start}
 
 
-def draws_in_steps(problem: Problem, group: Group, n_rows: int) -> bool:
+def draws_in_steps(problem: Problem, group: CandidateGroup, n_rows: int) -> bool:
     """Whether a first step of a group may draw from the global generators, as each fit would.
 
     Parameters
@@ -298,7 +302,7 @@ def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
     return {"equal first steps" if name == PLAIN else name for name in names}
 
 
-def fits_of_task(problem: Problem, task: Task) -> Generator[Fit]:
+def scored_fits(problem: Problem, task: Task) -> Generator[Fit]:
     """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
     for item in fit_task(problem, task, alone=False):
         if isinstance(item, Fit):
@@ -311,4 +315,4 @@ def fits_of_batch(problem: Problem, tasks: Sequence[Task]) -> list[tuple[int, Fi
 
     Pipelines share their first steps there.
     """
-    return [(task.group, fit) for task in tasks for fit in fits_of_task(problem, task)]
+    return [(task.group, fit) for task in tasks for fit in scored_fits(problem, task)]

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Fits(NamedTuple):
     """Fits that were asked for, and made."""
 
-    asked: int
-    made: int
+    n_requested: int
+    n_made: int
 
 
 TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
@@ -108,7 +108,7 @@ class GridSearch(ClientMixin, GridSearchCV):
     >>> X, y = load_iris(return_X_y=True)
     >>> search = GridSearch(KNeighborsClassifier(), {"n_neighbors": range(1, 30)}).fit(X, y)
     >>> search.fits
-    Fits(asked=145, made=5)
+    Fits(n_requested=145, n_made=5)
     """
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
@@ -167,7 +167,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         y: Any,
         params: Mapping[str, Any],
         runner: Runner | None,
-        kinds: Sequence[SharedFit] = (),
+        shared_fits: Sequence[SharedFit] = (),
         n_threads: int | None = None,
         cv: Any = None,
     ) -> Self:
@@ -183,7 +183,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         executor = SearchExecutor(
             runner,
             self.verbose,
-            kinds,
+            shared_fits,
             n_threads,
             self.n_jobs,
             self.pre_dispatch,
@@ -207,7 +207,7 @@ class GridSearch(ClientMixin, GridSearchCV):
                 message = "joblib did not hand over the fits, so that they shared nothing"
                 warnings.warn(message, stacklevel=3)
             if executor.n_untried:
-                warnings.warn(self._untried(executor), stacklevel=3)
+                warnings.warn(self._untried_message(executor), stacklevel=3)
             return self
         finally:
             if runner is not None:
@@ -233,22 +233,22 @@ class GridSearch(ClientMixin, GridSearchCV):
         if self.margin is None and self.time_budget is None:
             return super()._format_results(candidate_params, n_splits, out, more_results)
         times = {name: np.reshape([fit[name] for fit in out], (-1, n_splits)) for name in TIMES}
-        done = ~np.isnan(times["fit_time"])
-        self.n_splits_done_ = done.sum(axis=1)
+        is_made = ~np.isnan(times["fit_time"])
+        self.n_splits_done_ = is_made.sum(axis=1)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One or more of the .* scores are non-finite")
             results = super()._format_results(candidate_params, n_splits, out, more_results)
         results["n_splits_done"] = self.n_splits_done_
         for name, values in times.items():
-            _put_statistics(results, name, values, done)
+            _put_statistics(results, name, values, is_made)
         for name in [name.removeprefix("mean_") for name in results if name.startswith("mean_t")]:
             values = np.stack([results[f"split{i}_{name}"] for i in range(n_splits)], axis=1)
-            _put_statistics(results, name, values, done)
+            _put_statistics(results, name, values, is_made)
             if f"rank_{name}" in results:
                 results[f"rank_{name}"] = _ranks(results[f"mean_{name}"], self.n_splits_done_)
         return results
 
-    def _untried(self, executor: SearchExecutor) -> str:
+    def _untried_message(self, executor: SearchExecutor) -> str:
         """What was not tried in time."""
         text = (
             f"{executor.n_untried} fits were not made, as they would not have ended within "
@@ -277,21 +277,21 @@ def _seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-def _put_statistics(results: dict[str, Any], name: str, values: Any, done: Any) -> None:
+def _put_statistics(results: dict[str, Any], name: str, values: Any, is_made: Any) -> None:
     """Put the means and deviations of candidates that lack splits, over the splits they have.
 
     Parameters
     ----------
     values, done : of shape (n_candidates, n_splits); whether a fit was made
     """
-    lacking = ~done.all(axis=1)
-    those = np.ma.array(values[lacking], mask=~done[lacking])
-    results[f"mean_{name}"][lacking] = those.mean(axis=1).filled(np.nan)
-    results[f"std_{name}"][lacking] = those.std(axis=1).filled(np.nan)
+    lacks_splits = ~is_made.all(axis=1)
+    masked_values = np.ma.array(values[lacks_splits], mask=~is_made[lacks_splits])
+    results[f"mean_{name}"][lacks_splits] = masked_values.mean(axis=1).filled(np.nan)
+    results[f"std_{name}"][lacks_splits] = masked_values.std(axis=1).filled(np.nan)
 
 
 def _ranks(means: Any, n_splits_done: Any) -> Any:
     """Ranks of candidates from 1, the most splits first, then the best mean; NaN is the last."""
     keys = np.where(np.isnan(means), np.inf, np.stack([-n_splits_done, -means]))
-    _, places = np.unique(keys, axis=1, return_inverse=True)
-    return rankdata(places.ravel(), method="min").astype(np.int32)
+    _, positions = np.unique(keys, axis=1, return_inverse=True)
+    return rankdata(positions.ravel(), method="min").astype(np.int32)

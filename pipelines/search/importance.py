@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.dataset import Dataset, rows_of
+from pipelines.data.dataset import Dataset, take_rows
 from pipelines.data.fits import Fit
 from pipelines.errors import error_line
 from pipelines.run_folder import names
@@ -60,12 +60,12 @@ class AskedModel:
         predict: Callable[[Any], np.ndarray],
         n_classes: int = 0,
         work: float = 0.0,
-        **others: Callable[[Any], np.ndarray],
+        **methods: Callable[[Any], np.ndarray],
     ) -> None:
         self.predict, self.work = predict, work
         if n_classes:
             self.classes_ = np.arange(n_classes)
-        vars(self).update(others)
+        vars(self).update(methods)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
@@ -106,7 +106,7 @@ class ColumnImportances:
         work = WORK if time_budget is None else min(WORK, OF_BUDGET * PER_SECOND * time_budget)
         return cls(tuple(map(str, columns)), seed, work)
 
-    def plan(self, n_test: int, of_row: float, n_models: int = 1) -> tuple[int, int] | None:
+    def plan(self, n_test: int, work_per_row: float, n_models: int = 1) -> tuple[int, int] | None:
         """How many rows a repeat has, and how many repeats there are; None if all are too many.
 
         Rows are left out first, then repeats, see ``PLANS``.
@@ -117,14 +117,14 @@ class ColumnImportances:
         of_row : multiplications and additions of a prediction
         n_models : that are asked one after another, such as members
         """
-        of_row = (len(self.columns) + 1) * max(of_row, OF_ROW)
-        of_calls = 2 * OF_CALL * n_models
-        for n_repeats, fewest in PLANS:
-            n_rows = min(n_test, int((self.work / n_repeats - of_calls) / of_row))
-            if n_rows >= (needed := min(n_test, fewest)):
+        work_per_row = (len(self.columns) + 1) * max(work_per_row, OF_ROW)
+        work_of_calls = 2 * OF_CALL * n_models
+        for n_repeats, fewest_rows in PLANS:
+            n_rows = min(n_test, int((self.work / n_repeats - work_of_calls) / work_per_row))
+            if n_rows >= (n_needed := min(n_test, fewest_rows)):
                 return n_rows, n_repeats
-        is_little = n_repeats * (needed * of_row + of_calls) <= AT_MOST * self.work
-        return (needed, n_repeats) if is_little else None
+        is_little = n_repeats * (n_needed * work_per_row + work_of_calls) <= AT_MOST * self.work
+        return (n_needed, n_repeats) if is_little else None
 
     def measure(
         self,
@@ -132,7 +132,7 @@ class ColumnImportances:
         X: Any,
         y: np.ndarray,
         scorer: CandidateScorer,
-        of_row: float = 0.0,
+        work_per_row: float = 0.0,
         n_models: int = 1,
     ) -> tuple[pd.DataFrame | None, str]:
         """How much worse the score of test rows is where a column is shuffled.
@@ -160,7 +160,7 @@ class ColumnImportances:
         import pandas as pd
         from scipy.stats import t
 
-        plan = self.plan(len(y), of_row, n_models)
+        plan = self.plan(len(y), work_per_row, n_models)
         if plan is None:
             return None, (
                 f"importances of the {len(self.columns):,} columns are left out: they would take "
@@ -171,12 +171,14 @@ class ColumnImportances:
         scorer = dataclasses.replace(scorer, names=(name,))  # with the user's own, if it is that
         drops = np.empty((n_repeats, len(self.columns)))
         for repeat in range(n_repeats):
-            rng = np.random.default_rng(_number("importances", self.seed, repeat))
+            rng = np.random.default_rng(_position_seed("importances", self.seed, repeat))
             rows = _drawn_rows(y, n_rows, rng)
             truth, order = y[rows], rng.permutation(len(rows))
             scores = [
-                scorer.by_name(model, rows_of(copies.stacked, part), truth, copies.fit(part))[name]
-                for copies in _stacks(model, rows_of(X, rows), order)
+                scorer.by_name(model, take_rows(copies.stacked, part), truth, copies.fit(part))[
+                    name
+                ]
+                for copies in _stacks(model, take_rows(X, rows), order)
                 for part in copies.parts
             ]
             if reasons := [score for score in scores if isinstance(score, str)]:
@@ -188,13 +190,13 @@ class ColumnImportances:
                 )
             drops[repeat] = scores[0] - np.asarray(scores[1:], dtype=float)
         mean, spread = drops.mean(axis=0), drops.std(axis=0, ddof=1)
-        far = float(t.ppf((1 + CONFIDENCE) / 2, n_repeats - 1)) * spread
+        margin = float(t.ppf((1 + CONFIDENCE) / 2, n_repeats - 1)) * spread
         table = pd.DataFrame(
             {
                 "column": self.columns,
                 "importance": mean,
-                "low": mean - far,
-                "high": mean + far,
+                "low": mean - margin,
+                "high": mean + margin,
                 "scoring": name,
                 "n_rows": n_rows,
                 "n_repeats": n_repeats,
@@ -235,11 +237,11 @@ class _Copies:
 def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
     """The table as it is, then with each of its columns in another order, in a few stacks."""
     n_rows, n_copies = len(X), X.shape[1] + 1
-    per = max(1, MOST_STACKED // n_rows)
-    for first in range(0, n_copies, per):
-        last = min(n_copies, first + per)
-        places = np.tile(np.arange(n_rows), last - first)
-        stacked = rows_of(X, places)
+    copies_per_stack = max(1, MOST_STACKED // n_rows)
+    for first in range(0, n_copies, copies_per_stack):
+        last = min(n_copies, first + copies_per_stack)
+        row_numbers = np.tile(np.arange(n_rows), last - first)
+        stacked = take_rows(X, row_numbers)
         if hasattr(stacked, "iloc"):
             stacked = stacked.reset_index(drop=True)
         for copy in range(max(first, 1), last):  # the first copy of all is the table itself
@@ -260,22 +262,22 @@ def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndar
     codes, counts = np.unique(y, return_counts=True)
     ends = np.round(np.cumsum(counts) * n_rows / len(y)).astype(int)
     sizes = np.maximum(1, np.diff(ends, prepend=0))
-    drawn = [
+    drawn_rows = [
         rng.choice(np.flatnonzero(y == code), size) for code, size in zip(codes, sizes, strict=True)
     ]
-    return np.concatenate(drawn)
+    return np.concatenate(drawn_rows)
 
 
-def _number(*place: Any) -> int:
+def _position_seed(*position: Any) -> int:
     """A seed that belongs to a place of a run, and to no other."""
-    return int.from_bytes(hashlib.sha256(repr(place).encode()).digest()[:8], "little")
+    return int.from_bytes(hashlib.sha256(repr(position).encode()).digest()[:8], "little")
 
 
 def refit_with_importances(
     problem: Problem,
     refit: Refit,
     fit: Callable[[Problem, Refit], dict[str, Any]],
-    wanted: ColumnImportances | None,
+    column_importances: ColumnImportances | None,
     n_threads: int = 1,
 ) -> dict[str, Any]:
     """Carry out a refit, and measure what its model depends on where the model is; a task.
@@ -290,18 +292,18 @@ def refit_with_importances(
     -------
     dict of what ``fit`` gave, ``importances`` and ``remark``, see ``ColumnImportances.measure``
     """
-    tested, table, remark = fit(problem, refit), None, ""
-    model = tested.pop("fitted", None)
-    if wanted is not None and model is not None:
+    test_results, table, remark = fit(problem, refit), None, ""
+    model = test_results.pop("fitted", None)
+    if column_importances is not None and model is not None:
         data = problem.data
         try:
             with limited(n_threads):
-                table, remark = wanted.measure(
+                table, remark = column_importances.measure(
                     model, data.X_test, data.y_test, problem.scorer, work_of(model)
                 )
         except Exception as error:  # of a user's estimator: the answer does without
             remark = f"importances of columns are left out: {error_line(error)}"
-    return {**tested, "importances": table, "remark": remark}
+    return {**test_results, "importances": table, "remark": remark}
 
 
 def write_importances(
@@ -324,10 +326,10 @@ def work_of(model: Any) -> float:
     for step in reversed(steps):
         if (machine := getattr(step, "machine_", None)) is not None:
             return float(math.prod(machine.support_vectors.shape))
-        for name, times in (("support_vectors_", LIBSVM), ("_fit_X", 1), ("X_train_", 1)):
-            kept = getattr(step, name, None)
-            if kept is not None and getattr(kept, "ndim", 0) == 2:
-                return float(times * math.prod(kept.shape))
+        for name, factor in (("support_vectors_", LIBSVM), ("_fit_X", 1), ("X_train_", 1)):
+            kept_rows = getattr(step, name, None)
+            if kept_rows is not None and getattr(kept_rows, "ndim", 0) == 2:
+                return float(factor * math.prod(kept_rows.shape))
     return float(getattr(model, "work", 0.0))
 
 
@@ -359,20 +361,20 @@ def parameter_importances(
     rows = []
     algorithms = dict.fromkeys(algorithm for algorithm, _, _ in candidates)
     for algorithm in algorithms:
-        tried = [
+        scored_points = [
             (parameters, score)
             for name, parameters, score in candidates
             if name == algorithm and np.isfinite(score)
         ]
-        coded = _varying([parameters for parameters, _ in tried])
-        needed = max(FEWEST_CANDIDATES, CANDIDATES_PER_PARAMETER * len(coded))
-        if len(coded) < 2 or len(tried) < needed:
+        coded = _varying([parameters for parameters, _ in scored_points])
+        n_needed = max(FEWEST_CANDIDATES, CANDIDATES_PER_PARAMETER * len(coded))
+        if len(coded) < 2 or len(scored_points) < n_needed:
             continue
         from scipy.stats import rankdata
         from sklearn.ensemble import RandomForestRegressor
 
         # Fractions: scikit-learn before 1.8 takes whole numbers for classes, and warns.
-        ranks = rankdata([score for _, score in tried]) / (len(tried) + 1)
+        ranks = rankdata([score for _, score in scored_points]) / (len(scored_points) + 1)
         forest = RandomForestRegressor(TREES, oob_score=True, random_state=seed % 2**32)
         forest.fit(np.column_stack([*coded.values()]), ranks)
         if not forest.oob_score_ >= LEAST_EXPLAINED:
@@ -380,12 +382,12 @@ def parameter_importances(
         of_trees = np.array([tree.feature_importances_ for tree in forest.estimators_])
         ends = np.quantile(of_trees, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
         rows += [
-            (algorithm, name, *of_parameter, forest.oob_score_, len(tried))
+            (algorithm, name, *of_parameter, forest.oob_score_, len(scored_points))
             for name, *of_parameter in zip(coded, of_trees.mean(axis=0), *ends, strict=True)
         ]
     columns = ["algorithm", "parameter", "importance", "low", "high", "explained", "n_candidates"]
     table = pd.DataFrame(rows, columns=columns)
-    order = table["algorithm"].map({name: place for place, name in enumerate(algorithms)})
+    order = table["algorithm"].map({name: position for position, name in enumerate(algorithms)})
     return (
         table.assign(order=order)
         .sort_values(["order", "importance"], ascending=[True, False], kind="stable")

@@ -50,9 +50,9 @@ class UsualWay:
     def __call__(self, calls: Iterable[Call]) -> Iterator[Any]:
         """Yield the results of calls, as the ``Parallel`` was told to give them."""
         if self.n_jobs == 1:
-            return (function(*arguments, **named) for function, arguments, named in calls)
-        as_they_come = self.parallel.return_as == "generator_unordered"
-        return self.at_once(calls, "generator_unordered" if as_they_come else "generator")
+            return (function(*arguments, **keywords) for function, arguments, keywords in calls)
+        is_unordered = self.parallel.return_as == "generator_unordered"
+        return self.at_once(calls, "generator_unordered" if is_unordered else "generator")
 
     @property
     def _is_sklearns(self) -> bool:
@@ -67,23 +67,23 @@ class UsualWay:
 
     def at_once(self, calls: Iterable[Call], return_as: str) -> Iterator[Any]:
         """Yield the results of calls that are made by ``n_jobs`` at once."""
-        told = self.parallel
+        parallel = self.parallel
         options = {
-            name: value for name, value in told._backend_kwargs.items() if name not in OF_JOBLIB
+            name: value for name, value in parallel._backend_kwargs.items() if name not in OF_JOBLIB
         }
         # A backend that can only give all at the end has joblib wait for them.
         if not self.backend.supports_return_generator:
             return_as = "list"
-        told.verbose = 0  # what is made is said there
-        kind = of_sklearn.Parallel if self._is_sklearns else joblib.Parallel
-        results: Iterable[Any] = kind(
-            n_jobs=told.n_jobs,
+        parallel.verbose = 0  # what is made is said there
+        parallel_class = of_sklearn.Parallel if self._is_sklearns else joblib.Parallel
+        results: Iterable[Any] = parallel_class(
+            n_jobs=parallel.n_jobs,
             backend=self.backend,
             return_as=return_as,
             verbose=self.verbose,
-            timeout=told.timeout,
-            pre_dispatch=told.pre_dispatch,
-            batch_size=told.batch_size,
+            timeout=parallel.timeout,
+            pre_dispatch=parallel.pre_dispatch,
+            batch_size=parallel.batch_size,
             **options,
         )(calls)
         return iter(results)
@@ -93,7 +93,7 @@ class Searches(Protocol):
     """What carries out the fits of searches."""
 
     def results(
-        self, first: Call, others: Iterator[Call], usual: UsualWay
+        self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterable[dict[str, Any]] | None:
         """The results of the fits of a search, in their order; None of those it does not take.
 
@@ -127,31 +127,35 @@ class SearchBackend(ParallelBackendBase):
     def __init__(self, searches: Searches, nesting_level: int | None = None) -> None:
         super().__init__(nesting_level=nesting_level)
         self._searches = searches
-        self._outside: ParallelBackendBase | None = None  # joblib's own choice
+        self._outer_backend: ParallelBackendBase | None = None  # joblib's own choice
         if nesting_level is None:
-            outside = get_active_backend()[0]
-            if isinstance(outside, SearchBackend):
-                self._outside = outside._outside
-            elif outside is get_active_backend()[0]:  # else joblib makes another each time
-                self._outside = outside
-        if self._outside is not None:
-            self.uses_threads = self._outside.uses_threads
+            active_backend = get_active_backend()[0]
+            if isinstance(active_backend, SearchBackend):
+                self._outer_backend = active_backend._outer_backend
+            elif active_backend is get_active_backend()[0]:  # else joblib makes another each time
+                self._outer_backend = active_backend
+        if self._outer_backend is not None:
+            self.uses_threads = self._outer_backend.uses_threads
 
-    def _usual(self, prefer: str | None = None, require: str | None = None) -> ParallelBackendBase:
+    def _usual_backend(
+        self, prefer: str | None = None, require: str | None = None
+    ) -> ParallelBackendBase:
         """The backend that joblib would take with these hints if this were not there."""
-        shared = require == "sharedmem"
-        if self._outside is None:
+        needs_shared_memory = require == "sharedmem"
+        if self._outer_backend is None:
             name = (
-                DEFAULT_THREAD_BACKEND if shared or prefer == "threads" else DEFAULT_PROCESS_BACKEND
+                DEFAULT_THREAD_BACKEND
+                if needs_shared_memory or prefer == "threads"
+                else DEFAULT_PROCESS_BACKEND
             )
             return BACKENDS[name](nesting_level=self.nesting_level)
-        if shared and not self._outside.supports_sharedmem:
+        if needs_shared_memory and not self._outer_backend.supports_sharedmem:
             return BACKENDS[DEFAULT_THREAD_BACKEND](nesting_level=self.nesting_level)
-        return self._outside
+        return self._outer_backend
 
     def effective_n_jobs(self, n_jobs: int) -> int:
         """How many calls the usual backend makes at once, if asked for so many."""
-        return int(self._usual().effective_n_jobs(n_jobs))
+        return int(self._usual_backend().effective_n_jobs(n_jobs))
 
     def configure(
         self,
@@ -162,36 +166,36 @@ class SearchBackend(ParallelBackendBase):
         **options: Any,
     ) -> int:
         """Have joblib make the calls of a ``Parallel`` in turn, as ``_routed`` gives them."""
-        backend = self._usual(prefer, require)
+        backend = self._usual_backend(prefer, require)
         n_jobs = int(backend.effective_n_jobs(n_jobs))
-        usual = UsualWay(parallel, backend, n_jobs, parallel.verbose)
+        usual_way = UsualWay(parallel, backend, n_jobs, parallel.verbose)
         in_turn: Callable[[Iterable[Call]], Iterator[Any]] = parallel._get_sequential_output
 
-        def routed(calls: Iterable[Call]) -> Iterator[Any]:
+        def route_calls(calls: Iterable[Call]) -> Iterator[Any]:
             if parallel.return_generator:  # calls begin before a result is asked for
-                return in_turn(self._routed(calls, usual))
-            return in_turn(self._when_asked(calls, usual))
+                return in_turn(self._route(calls, usual_way))
+            return in_turn(self._route_lazily(calls, usual_way))
 
-        parallel._get_sequential_output = routed
+        parallel._get_sequential_output = route_calls
         raise FallbackToBackend(InTurn(nesting_level=self.nesting_level))
 
-    def _routed(self, calls: Iterable[Call], usual: UsualWay) -> Iterator[Call]:
+    def _route(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
         """The calls that are to be made in turn, or in their places ones that give the results."""
         calls = iter(calls)
-        first, results = next(calls, None), None
-        if first is None:
+        first_call, results = next(calls, None), None
+        if first_call is None:
             return calls
-        if is_fit(first):
-            results = self._searches.results(first, calls, usual)
-        calls = chain([first], calls)
-        if results is None and usual.n_jobs == 1:
+        if is_fit(first_call):
+            results = self._searches.results(first_call, calls, usual_way)
+        calls = chain([first_call], calls)
+        if results is None and usual_way.n_jobs == 1:
             return calls
-        results = usual(calls) if results is None else results
+        results = usual_way(calls) if results is None else results
         return ((_result, (result,), {}) for result in results)
 
-    def _when_asked(self, calls: Iterable[Call], usual: UsualWay) -> Iterator[Call]:
+    def _route_lazily(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
         """See ``_routed``; nothing begins before joblib minds what fails."""
-        yield from self._routed(calls, usual)
+        yield from self._route(calls, usual_way)
 
 
 def _result(result: Any) -> Any:

@@ -28,7 +28,7 @@ from sklearn import get_config
 from pipelines.data.user_code import content_of
 from pipelines.errors import error_line
 from pipelines.run_folder.journal import Journal
-from pipelines.search.calls import ANSWERS, COMMON, FitCalls
+from pipelines.search.calls import COMMON_ARGUMENTS, RETURN_OPTIONS, FitCalls
 from pipelines.search.shared import shared_fit_packages
 
 JOURNAL = "fits.jsonl"
@@ -95,12 +95,12 @@ class KeptFits:
         if result["fit_error"] is not None:
             return
         digest = self._digests[calls][number]
-        plain = {name: value for name, value in result.items() if name != "parameters"}
+        plain_result = {name: value for name, value in result.items() if name != "parameters"}
         try:
-            text = json.dumps(plain, default=lambda value: value.item())
+            text = json.dumps(plain_result, default=lambda value: value.item())
         except (AttributeError, TypeError, ValueError):
             return
-        self._results[digest] = plain
+        self._results[digest] = plain_result
         self._rows.append({"fit": digest, "result": text})
         if time.time() - self._written > SECONDS_BETWEEN_WRITES:
             self.write()
@@ -131,19 +131,25 @@ class KeptFits:
         if not calls.is_grid:
             raise ValueError("they are of different data")
         first, candidates, splits = calls.first, dict[int, str](), dict[int, str]()
-        common = {name: first.get(name) for name in (*COMMON, *ANSWERS) if name not in ("X", "y")}
-        whole = [joblib.hash(first["X"]), joblib.hash(first["y"]), joblib.hash(common)]
+        common = {
+            name: first.get(name)
+            for name in (*COMMON_ARGUMENTS, *RETURN_OPTIONS)
+            if name not in ("X", "y")
+        }
+        common_words = [joblib.hash(first["X"]), joblib.hash(first["y"]), joblib.hash(common)]
         packages = (*PACKAGES, *shared_fit_packages())
-        whole += [f"{name} {version(name)}" for name in packages] + sources_of(common)
+        common_words += [f"{name} {version(name)}" for name in packages] + sources_of(common)
         config = {name: value for name, value in get_config().items() if name not in NO_RESULTS}
-        whole.append(joblib.hash(config))
+        common_words.append(joblib.hash(config))
         for (candidate, split), call in zip(calls.cells, calls.arguments, strict=True):
             if candidate not in candidates:
-                fitted = call["estimator"], call["parameters"]
-                candidates[candidate] = " ".join([joblib.hash(fitted), *sources_of(fitted)])
+                unfitted_estimator = call["estimator"], call["parameters"]
+                candidates[candidate] = " ".join(
+                    [joblib.hash(unfitted_estimator), *sources_of(unfitted_estimator)]
+                )
             if split not in splits:
                 splits[split] = joblib.hash((call["train"], call["test"]))
-            words = *whole, candidates[candidate], splits[split]
+            words = *common_words, candidates[candidate], splits[split]
             yield hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
@@ -178,7 +184,7 @@ def sources_of(value: Any) -> list[str]:
     return [f"{name} {digest}" for name, digest in sorted(digests.items())]
 
 
-def values_read(code: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
+def values_read(code: Any, seen_ids: set[int]) -> Iterator[tuple[str, str]]:
     """Yield the names and hashes of the values that a function or a class reads from modules.
 
     Parameters
@@ -186,33 +192,35 @@ def values_read(code: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
     code : with all functions of its own that it calls
     seen : what was looked at
     """
-    if id(code) in seen:
+    if id(code) in seen_ids:
         return
-    seen.add(id(code))
+    seen_ids.add(id(code))
     if isinstance(code, type):
         for name, value in sorted(vars(code).items()):
             function = getattr(value, "fget", None) or getattr(value, "__func__", value)
             if isinstance(function, FunctionType):
-                yield from values_read(function, seen)
+                yield from values_read(function, seen_ids)
             elif not name.startswith("__") and not hasattr(value, "__get__"):
                 yield f"{code.__qualname__}.{name}", joblib.hash(value)
         for base in code.__bases__:
             if is_of_script(base):
-                yield from values_read(base, seen)
+                yield from values_read(base, seen_ids)
     elif isinstance(code, FunctionType):
         if code.__closure__ or code.__defaults__ or code.__kwdefaults__:
             cells = [cell.cell_contents for cell in code.__closure__ or ()]
-            read = cells, code.__defaults__, code.__kwdefaults__
-            yield code.__qualname__, joblib.hash(read)
+            captured_values = cells, code.__defaults__, code.__kwdefaults__
+            yield code.__qualname__, joblib.hash(captured_values)
         for name in sorted(names_in(code.__code__) & code.__globals__.keys()):
             value = code.__globals__[name]
             if isinstance(value, ModuleType):
                 if is_of_script(value):
-                    plain = {key: item for key, item in vars(value).items() if is_plain(item)}
-                    yield name, joblib.hash(plain)
+                    plain_values = {
+                        key: item for key, item in vars(value).items() if is_plain(item)
+                    }
+                    yield name, joblib.hash(plain_values)
             elif isinstance(value, type | FunctionType):
                 if is_of_script(value):
-                    yield from values_read(value, seen)
+                    yield from values_read(value, seen_ids)
             elif not callable(value):
                 yield f"{code.__module__}.{name}", joblib.hash(value)
 

@@ -19,7 +19,7 @@ from pipelines.errors import InputError, error_line
 from pipelines.nn.estimator import NetworkEstimator
 from pipelines.nn.member import refuse_network
 from pipelines.run.new_rows import NewRows, class_columns
-from pipelines.run.predict import Predicted, load_model, refuse_width
+from pipelines.run.predict import ModelAnswer, load_model, refuse_width
 from pipelines.run_folder.record import read_record
 from pipelines.search.features import features_of_rows
 from pipelines.search.record import FITTED, ValidationRecord
@@ -110,8 +110,8 @@ class FittedEstimator:
 
     def predict_codes(self, X: Any) -> np.ndarray:
         """Return indices into ``classes_``; of a regression its numbers."""
-        kind = np.dtype(np.float64 if self.classes_ is None else np.int32)
-        return predictions_as(kind, self.estimator.predict(self._scaled(X)))
+        dtype = np.dtype(np.float64 if self.classes_ is None else np.int32)
+        return predictions_as(dtype, self.estimator.predict(self._scaled(X)))
 
     @available_if(lambda model: hasattr(model.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -142,7 +142,7 @@ class FittedEstimator:
 def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
     """Return the content of the model's file; None, and why, where reading it might run code."""
     # Skops makes an object of each type to look at it, and some compiled ones end the process.
-    if not (others := _foreign_types(model.estimator, set())):
+    if not (foreign_types := _foreign_types(model.estimator, set())):
         io = skops_io()
         parts = {field.name: getattr(model, field.name) for field in fields(model)}
         del parts["columns"]  # run.json has them
@@ -150,20 +150,20 @@ def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
             content = io.dumps(parts, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
         except DAMAGE_OF_SKOPS as error:
             return None, f"skops cannot store it ({error_line(error)})"
-        if not (others := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
+        if not (foreign_types := {*io.get_untrusted_types(data=content)} - {*TRUSTED}):
             return content, ""
-    names = ", ".join(sorted(others))
+    names = ", ".join(sorted(foreign_types))
     return None, f"its file would hold {names}, which might run code when it is read"
 
 
-def _foreign_types(value: Any, seen: set[int]) -> set[str]:
+def _foreign_types(value: Any, seen_ids: set[int]) -> set[str]:
     """Return the types of an object's parts that are of none of the packages looked at."""
-    kind = type(value)
-    if kind.__module__.partition(".")[0] not in _PACKAGES:
-        return {f"{kind.__module__}.{kind.__qualname__}"}
-    if id(value) in seen:
+    value_type = type(value)
+    if value_type.__module__.partition(".")[0] not in _PACKAGES:
+        return {f"{value_type.__module__}.{value_type.__qualname__}"}
+    if id(value) in seen_ids:
         return set()
-    seen.add(id(value))
+    seen_ids.add(id(value))
     parts: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
     if isinstance(value, Mapping):
         parts = value.values()
@@ -173,7 +173,7 @@ def _foreign_types(value: Any, seen: set[int]) -> set[str]:
         parts = value.flat if value.dtype == object else ()
     elif isinstance(value, type | FunctionType | ModuleType):
         parts = ()
-    return {name for part in parts for name in _foreign_types(part, seen)}
+    return {name for part in parts for name in _foreign_types(part, seen_ids)}
 
 
 def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
@@ -215,7 +215,7 @@ def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
     return model
 
 
-def predict_rows(rows: NewRows, run: Path, **code: Any) -> Predicted:
+def predict_with_estimator(rows: NewRows, run: Path, **code: Any) -> ModelAnswer:
     """Return what the model of a run says of new rows: probabilities too, or decision values.
 
     ``code`` is of the user's own, as ``load_estimator`` takes it.
@@ -224,17 +224,17 @@ def predict_rows(rows: NewRows, run: Path, **code: Any) -> Predicted:
     refuse_width(run / FITTED, model.n_features_in_, X.shape[1])
     predicted, classes = model.predict_codes(X), model.classes_
     if classes is None:
-        return Predicted(None, predicted.astype(float))
+        return ModelAnswer(None, predicted.astype(float))
     values = values_of_classes(model.estimator, X, model)
     if isinstance(values, str):
         remarks = [f"note       {values}: not in the table"] if values else []
-        return Predicted(classes, predicted, remarks=remarks)
-    kind, codes, array = values
-    return Predicted(classes, predicted, class_columns(kind, classes[codes], array))
+        return ModelAnswer(classes, predicted, remarks=remarks)
+    value_type, codes, array = values
+    return ModelAnswer(classes, predicted, class_columns(value_type, classes[codes], array))
 
 
 def values_of_classes(
-    estimator: Any, X: Any, asked: Any = None
+    estimator: Any, X: Any, wrapper: Any = None
 ) -> tuple[str, np.ndarray, np.ndarray] | str:
     """Ask a fitted estimator for probabilities, else for decision values, of each class.
 
@@ -248,7 +248,7 @@ def values_of_classes(
     ``"probability"`` or ``"decision"``, the codes of the classes, and an array of shape (n_rows,
     n_classes), or (n_rows,) of the decision values of two classes; or why there is none, or ""
     """
-    asked = estimator if asked is None else asked
+    wrapper = estimator if wrapper is None else wrapper
     codes = getattr(estimator, "classes_", None)
     if codes is None:  # which classes its values are of is not known
         return ""
@@ -257,10 +257,10 @@ def values_of_classes(
         for name, value in estimator.get_params().items()
         if name.endswith("decision_function_shape")
     ]
-    for kind, method in (("probability", "predict_proba"), ("decision", "decision_function")):
-        if not hasattr(asked, method):
+    for value_type, method in (("probability", "predict_proba"), ("decision", "decision_function")):
+        if not hasattr(wrapper, method):
             continue
-        if kind == "decision" and len(codes) > 2 and "ovo" in shapes:
+        if value_type == "decision" and len(codes) > 2 and "ovo" in shapes:
             return "decision values are of pairs of classes"
-        return kind, codes, np.asarray(getattr(asked, method)(X))
+        return value_type, codes, np.asarray(getattr(wrapper, method)(X))
     return ""

@@ -99,7 +99,7 @@ class NestedOptions:
     )
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """The seconds of a time as it is typed: ``90s``, ``10m``, ``1.5h``, ``1h30m``, or ``90``.
 
     Raises
@@ -123,7 +123,7 @@ class BudgetOptions:
     time_budget: float | None = option(
         None,
         "stop after this time with the best so far: 90s, 10m or 1.5h; a plain number is seconds",
-        parse=duration,
+        parse=parse_duration,
         rule=rule("at least 1 second", lambda seconds: 1 <= seconds < math.inf),
         metavar="TIME",
         changes_results=False,
@@ -166,8 +166,8 @@ class StrategyOptions(BudgetOptions):
         ------
         InputError
         """
-        of = {"race_margin": ("race",), "n_iter": DRAWING, "sampler": ("random",)}
-        for name, strategies in of.items():
+        strategies_of = {"race_margin": ("race",), "n_iter": DRAWING, "sampler": ("random",)}
+        for name, strategies in strategies_of.items():
             value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
             if value != default and self.strategy not in strategies:
                 names = " or ".join(opt("strategy", strategy) for strategy in strategies)

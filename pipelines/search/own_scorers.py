@@ -18,7 +18,7 @@ from pipelines.errors import InputError, opt
 PARAMETERS = ("estimator", "X", "y")
 
 
-def names_of_own(texts: Iterable[str]) -> dict[str, str]:
+def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
     """The texts that name scorers of the user's own, by the names that scores go by.
 
     That is the name in the file, ``profit``; where scikit-learn or another file has it, too,
@@ -120,7 +120,7 @@ class LabelledEstimator:
         return self._estimator.__sklearn_tags__()
 
 
-def check_own(names: Mapping[str, str]) -> None:
+def check_own_scorers(names: Mapping[str, str]) -> None:
     """Load scorers, which says before any fit what is wrong with one."""
     for text in names.values():
         _ = OwnScorer(text).scorer

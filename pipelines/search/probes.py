@@ -16,12 +16,12 @@ import numpy as np
 
 from pipelines.data.fits import Progress
 from pipelines.data.folds import stratified_subset
-from pipelines.run.outcomes import compilation_reported
+from pipelines.run.outcomes import report_compilation
 from pipelines.search.shared.base import renumbered
 from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
-LEAST, WORST = 0.8, 2.2  # powers of the rows with which a fit's time may grow
+LEAST_POWER, WORST_POWER = 0.8, 2.2  # powers of the rows with which a fit's time may grow
 MOST_TRIES = 3  # of a task that compiles something
 # Seconds of a task, and of what it imports and loads, on a busy machine; and with little time.
 SLOW, LEAST_SLOW = 15.0, 0.5
@@ -30,7 +30,7 @@ LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = 8.0, 3.0, 1.5  # from one number of r
 Clock = Callable[[], float]
 
 
-def with_rows(problem: Problem, stage: str, share: float, n_rows: int) -> Problem:
+def with_rows(problem: Problem, stage: str, fraction: float, n_rows: int) -> Problem:
     """The search on so many of its rows, classes in proportion, with its splits of these."""
     part, data = problem.of(stage), problem.data
     y, n = np.asarray(data.y), len(data.y)
@@ -40,12 +40,12 @@ def with_rows(problem: Problem, stage: str, share: float, n_rows: int) -> Proble
         rows = stratified_subset(np.unique(y, return_inverse=True)[1], n_rows, 0)
     else:
         rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
-    splits = renumbered(part.splits[stage, share], rows, n)
-    return replace(part, data=data.taking(rows), splits={(stage, share): splits})
+    splits = renumbered(part.splits[stage, fraction], rows, n)
+    return replace(part, data=data.taking(rows), splits={(stage, fraction): splits})
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """What a task took on growing numbers of rows.
 
     Attributes
@@ -63,7 +63,7 @@ class Measured:
     def power(self) -> float:
         """The power of the rows with which seconds grew, from the last but one to the last."""
         if len(self.rows) == 1:
-            return WORST
+            return WORST_POWER
         return math.log(self.seconds[-1] / self.seconds[-2]) / math.log(
             self.rows[-1] / self.rows[-2]
         )
@@ -86,29 +86,31 @@ class Measured:
             power, and by two thirds
         """
         rows, seconds = self.rows[-1], self.seconds[-1]
-        known = None
+        known_growth = None
         if linear_rows is not None:
-            known = n * (n + linear_rows) / (rows * (rows + linear_rows))
+            known_growth = n * (n + linear_rows) / (rows * (rows + linear_rows))
         if rows >= n or len(self.rows) == 1:
-            return self.stretch * seconds * (known or n / rows)
-        few, of_few, power = self.rows[-2], self.seconds[-2], self.power
-        by_power = (n / rows) ** min(WORST, max(LEAST, power))
+            return self.stretch * seconds * (known_growth or n / rows)
+        fewer_rows, fewer_seconds, power = self.rows[-2], self.seconds[-2], self.power
+        by_power = (n / rows) ** min(WORST_POWER, max(LEAST_POWER, power))
         if power >= 2:
             polynomial = by_power
         elif power >= 1:
-            b = (seconds / rows - of_few / few) / (rows - few)
+            b = (seconds / rows - fewer_seconds / fewer_rows) / (rows - fewer_rows)
             polynomial = n * (seconds / rows + b * (n - rows)) / seconds
         else:
-            polynomial = 1 + max(0.0, 1 - of_few / seconds) * (n - rows) / (rows - few)
+            polynomial = 1 + max(0.0, 1 - fewer_seconds / seconds) * (n - rows) / (
+                rows - fewer_rows
+            )
         growth = math.sqrt(polynomial * by_power)
-        if known is not None:
-            growth = polynomial ** (1 / 3) * known ** (2 / 3)
+        if known_growth is not None:
+            growth = polynomial ** (1 / 3) * known_growth ** (2 / 3)
         return self.stretch * seconds * growth
 
 
 def measure(
     problem: Problem, task: Task, n_threads: int, patience: float, slow: float = SLOW
-) -> Measured:
+) -> Measurement:
     """Measure a task on growing numbers of rows, for so many seconds.
 
     It is run once more before, to compile and import what it needs; where that takes longer than
@@ -117,22 +119,22 @@ def measure(
     y = np.asarray(problem.data.y)
     n = len(y)
     n_classes = len(np.unique(y)) if y.dtype.kind in "iu" else 1
-    rows, left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
+    rows, patience_left = [min(n, max(FEWEST_ROWS, ROWS_OF_A_CLASS * n_classes))], patience
     seconds = list[float]()
-    of_cpu, wall = run_on(problem, task, rows[0], n_threads)
+    cpu_seconds, wall = run_on(problem, task, rows[0], n_threads)
     if wall > max(patience, slow):
-        return Measured(tuple(rows), (of_cpu,), wall)
+        return Measurement(tuple(rows), (cpu_seconds,), wall)
     while True:
-        of_cpu, wall = run_on(problem, task, rows[-1], n_threads)
-        seconds.append(of_cpu)
-        left -= wall
-        measured = Measured(tuple(rows), tuple(seconds), wall)
-        power = min(WORST, max(1.0, measured.power))
-        step = min(LARGEST_STEP, (max(0.0, left) / wall) ** (1 / power))
+        cpu_seconds, wall = run_on(problem, task, rows[-1], n_threads)
+        seconds.append(cpu_seconds)
+        patience_left -= wall
+        measurement = Measurement(tuple(rows), tuple(seconds), wall)
+        power = min(WORST_POWER, max(1.0, measurement.power))
+        step = min(LARGEST_STEP, (max(0.0, patience_left) / wall) ** (1 / power))
         if len(rows) == 1 and wall < slow / 10:  # one size tells nothing of the growth
             step = max(step, SECOND_STEP)
         if rows[-1] == n or step < SMALLEST_STEP:
-            return measured
+            return measurement
         rows.append(min(n, math.ceil(rows[-1] * step)))
 
 
@@ -141,12 +143,12 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
 
     Where something had to be compiled, of another run: other sizes may need other functions.
     """
-    few = with_rows(problem, task.stage, task.share, n_rows)
+    small_problem = with_rows(problem, task.stage, task.share, n_rows)
     cpu = clock = 0.0
     for _ in range(MOST_TRIES):
         cpu, clock = time.process_time(), time.perf_counter()
-        with compilation_reported(None) as compilation:
-            for _ in run_task(few, task, n_threads):
+        with report_compilation(None) as compilation:
+            for _ in run_task(small_problem, task, n_threads):
                 pass
         cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
         if not compilation.done:
@@ -156,8 +158,8 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
 
 def first_step(items: Iterable[Any]) -> None:
     """Carry out a task until it first tells how far it is, beyond its imports."""
-    with closing(iter(items)) as left:  # type: ignore[type-var]
-        next((item for item in left if isinstance(item, Progress) and not item.note), None)
+    with closing(iter(items)) as iterator:  # type: ignore[type-var]
+        next((item for item in iterator if isinstance(item, Progress) and not item.note), None)
 
 
 def measure_steps(
@@ -173,14 +175,14 @@ def measure_steps(
     """
     began = now()
     first: tuple[float, float] | None = None
-    with closing(iter(items)) as left:  # type: ignore[type-var]
-        for item in left:
+    with closing(iter(items)) as iterator:  # type: ignore[type-var]
+        for item in iterator:
             if not isinstance(item, Progress) or item.note:
                 continue
-            at, fraction = now(), item.fraction
+            moment, fraction = now(), item.fraction
             if first is None:
-                first = at, fraction
-            elif fraction > first[1] and at - first[0] >= patience:
-                slope = (at - first[0]) / (fraction - first[1])
+                first = moment, fraction
+            elif fraction > first[1] and moment - first[0] >= patience:
+                slope = (moment - first[0]) / (fraction - first[1])
                 return first[0] - began + slope * max(0.0, epochs - first[1])
     return now() - began

@@ -14,12 +14,12 @@ from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.names import FAILED, OK
 from pipelines.run_folder.ranking import (
     TIE_DECIMALS,
-    candidates_of,
     means_of,
+    ranked_candidates,
     without_untried,
 )
 from pipelines.run_folder.rows import Row as Schema
-from pipelines.run_folder.statistics import SAME, corrected_t, holm
+from pipelines.run_folder.statistics import ROUNDING, corrected_t, holm
 from pipelines.search.record import SearchRow
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 def reduce_scores(
     results: pd.DataFrame, parameters: Sequence[str], n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
-    """Return the candidates of a table of cells, best first: ``run_folder.ranking.candidates_of``.
+    """Candidates of a table of cells, best first: ``run_folder.ranking.ranked_candidates``.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def reduce_scores(
         that the result is the same to the bit. They need not import pandas.
     """
     if client is None or client.scheduler.address.startswith("inproc://"):
-        return candidates_of(results, parameters, n_folds)
+        return ranked_candidates(results, parameters, n_folds)
 
     def on_workers(values: np.ndarray) -> np.ndarray:
         import dask
@@ -60,10 +60,10 @@ def reduce_scores(
             return means
         return means_of(values)
 
-    return candidates_of(results, parameters, n_folds, on_workers)
+    return ranked_candidates(results, parameters, n_folds, on_workers)
 
 
-def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
+def failures(results: pd.DataFrame, cell_columns: Sequence[str]) -> dict[str, Any]:
     """Return cells whose status is not "ok": counts for ``run.json``, each status with its cells.
 
     ``place`` are the columns that name a cell.
@@ -76,7 +76,7 @@ def failures(results: pd.DataFrame, place: Sequence[str]) -> dict[str, Any]:
             {
                 "status": str(status),
                 "count": len(cells),
-                "cells": cells[list(place)].to_dict("records"),
+                "cells": cells[list(cell_columns)].to_dict("records"),
             }
             for status, cells in not_ok.groupby("status")
         ],
@@ -88,7 +88,7 @@ def tabulate(
     parameters: Sequence[str] = (),
     stage: str | None = "search",
     schema: type[Schema] = SearchRow,
-    share: float | None = None,
+    fraction: float | None = None,
 ) -> pd.DataFrame:
     """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
 
@@ -103,22 +103,29 @@ def tabulate(
     """
     import pandas as pd
 
-    chosen = [
-        row for row in rows if stage in (None, row["stage"]) and share in (None, row["share"])
+    chosen_rows = [
+        row for row in rows if stage in (None, row["stage"]) and fraction in (None, row["share"])
     ]
-    declared = schema.dtypes()
-    known = {name: declared.get(name, "float64") for name in parameters} | SearchRow.dtypes()
+    declared_types = schema.dtypes()
+    column_types = {
+        name: declared_types.get(name, "float64") for name in parameters
+    } | SearchRow.dtypes()
     # Networks alone have a loss; whose row came first is chance.
-    by_candidate = sorted(chosen, key=lambda row: row["candidate"])
-    more = dict.fromkeys(name for row in by_candidate for name in row if name not in known)
-    types = {**known, **{name: declared.get(name, "float64") for name in more}}
-    place = [*reversed(parameters), "candidate", "split", "share"]
-    table = pd.DataFrame(chosen, columns=list(types)).astype(types)
-    return table.sort_values(place, ignore_index=True)
+    by_candidate = sorted(chosen_rows, key=lambda row: row["candidate"])
+    further_columns = dict.fromkeys(
+        name for row in by_candidate for name in row if name not in column_types
+    )
+    types = {
+        **column_types,
+        **{name: declared_types.get(name, "float64") for name in further_columns},
+    }
+    sort_columns = [*reversed(parameters), "candidate", "split", "share"]
+    table = pd.DataFrame(chosen_rows, columns=list(types)).astype(types)
+    return table.sort_values(sort_columns, ignore_index=True)
 
 
 def with_algorithm(
-    candidates: pd.DataFrame, cells: pd.DataFrame, known: Sequence[Candidate] = ()
+    candidates: pd.DataFrame, cells: pd.DataFrame, all_candidates: Sequence[Candidate] = ()
 ) -> pd.DataFrame:
     """Return candidates with their algorithm and parameters, and the means of all else.
 
@@ -132,14 +139,17 @@ def with_algorithm(
 
     by_candidate = cells.groupby("candidate")
     about = by_candidate[["algorithm", "params"]].first()
-    if known:
-        every = pd.DataFrame([(one.algorithm, one.text) for one in known], columns=list(about))
-        about = about.combine_first(every)
+    if all_candidates:
+        every_candidate = pd.DataFrame(
+            [(candidate.algorithm, candidate.text) for candidate in all_candidates],
+            columns=list(about),
+        )
+        about = about.combine_first(every_candidate)
     seconds = by_candidate[["fit_seconds", "score_seconds"]].mean()
-    more = by_candidate[
+    further_scores = by_candidate[
         [name for name in map(str, cells) if name.startswith("score_") and name not in seconds]
     ]
-    means = more.mean().add_suffix("_mean")
+    means = further_scores.mean().add_suffix("_mean")
     table = candidates.join(about, on="candidate").join(seconds, on="candidate")
     table = table.join(means, on="candidate")
     table.loc[table["score_mean"].isna(), means.columns] = np.nan
@@ -169,15 +179,15 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
         scores = candidates["score_mean"].tolist()
         params = [json.loads(text) for text in candidates["params"]]
         for name, best in params[0].items():
-            values = [one.get(name) for one in params]  # None in a branch that has none
-            numbers = {one for one in values if isinstance(one, int | float)}
+            values = [point.get(name) for point in params]  # None in a branch that has none
+            numbers = {value for value in values if isinstance(value, int | float)}
             # 0 and 1 are where a parameter's own range ends, as those of shares and counts.
             if len(numbers) < 3 or best not in (min(numbers), max(numbers)) or best in (0, 1):
                 continue
             between = [
                 score
-                for value, score, place in zip(values, scores, candidates.index, strict=True)
-                if place in tried
+                for value, score, index in zip(values, scores, candidates.index, strict=True)
+                if index in tried
                 and isinstance(value, int | float)
                 and min(numbers) < value < max(numbers)
             ]
@@ -200,13 +210,13 @@ def chosen_in_folds(
     For each outer fold the best candidate of every algorithm, and the best of all; None where
     every candidate failed.
     """
-    cells = tabulate(rows, stage="inner", share=1.0)
-    found: list[tuple[dict[str, int], int | None]] = []
+    cells = tabulate(rows, stage="inner", fraction=1.0)
+    choices: list[tuple[dict[str, int], int | None]] = []
     for outer in range(n_outer):
-        within = cells[cells["split"] // n_inner == outer]
-        each = best_of_each(rank(within, n_inner)) if len(within) else {}
-        found.append((each, next(iter(each.values()), None)))
-    return found
+        inner_cells = cells[cells["split"] // n_inner == outer]
+        best_by_algorithm = best_of_each(rank(inner_cells, n_inner)) if len(inner_cells) else {}
+        choices.append((best_by_algorithm, next(iter(best_by_algorithm.values()), None)))
+    return choices
 
 
 def nested_estimate(
@@ -216,10 +226,10 @@ def nested_estimate(
     score = {
         (row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == "outer"
     }
-    found = [score.get((outer, best)) for outer, (_, best) in enumerate(chosen)]
-    if not found or any(one is None for one in found):
+    outer_scores = [score.get((outer, best)) for outer, (_, best) in enumerate(chosen)]
+    if not outer_scores or any(outer_score is None for outer_score in outer_scores):
         return None
-    values = np.array(found, float)
+    values = np.array(outer_scores, float)
     return {
         "score_mean": float(values.mean()),
         "score_std": float(values.std()),
@@ -228,7 +238,9 @@ def nested_estimate(
     }
 
 
-def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) -> dict[str, float]:
+def compare_scores(
+    first: np.ndarray, second: np.ndarray, ratio: float, rope: float
+) -> dict[str, float]:
     """Compare scores on the same folds: differences, tests and practical equivalence.
 
     Scores of folds are not independent, since their training rows overlap. Nadeau and Bengio
@@ -259,7 +271,7 @@ def compare(first: np.ndarray, second: np.ndarray, ratio: float, rope: float) ->
 
     differences = np.asarray(first, float) - np.asarray(second, float)
     mean, std, spread, t, p = corrected_t(differences, ratio)
-    if std <= SAME:
+    if std <= ROUNDING:
         effect = t
         p_first, p_second = float(mean > rope), float(mean < -rope)
     else:
@@ -287,20 +299,26 @@ def compare_algorithms(
     ----------
     cells : as ``tabulate`` gives them
     best : of each algorithm its best candidate, which has all folds
-    ratio, rope : see ``compare``
+    ratio, rope : see ``compare_scores``
 
     Returns
     -------
-    table of ``first`` and ``second``, the names of a pair; what ``compare`` says of it;
+    table of ``first`` and ``second``, the names of a pair; what ``compare_scores`` says of it;
     ``p_holm``, its p corrected for the number of pairs (Holm 1979)
     """
     import pandas as pd
 
     by_candidate = cells.sort_values("fold").groupby("candidate")["score"]
-    scores = {name: by_candidate.get_group(one).to_numpy() for name, one in best.items()}
+    scores = {
+        name: by_candidate.get_group(candidate).to_numpy() for name, candidate in best.items()
+    }
     pairs: list[dict[str, Any]] = [
-        {"first": one, "second": other, **compare(scores[one], scores[other], ratio, rope)}
-        for one, other in combinations(scores, 2)
+        {
+            "first": first,
+            "second": second,
+            **compare_scores(scores[first], scores[second], ratio, rope),
+        }
+        for first, second in combinations(scores, 2)
     ]
     corrected = holm([pair["p"] for pair in pairs])
     return pd.DataFrame([pair | {"p_holm": p} for pair, p in zip(pairs, corrected, strict=True)])

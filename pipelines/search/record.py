@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipelines.run_folder.record import Answer, BestMetadata, OptionMetadata, Record
 from pipelines.run_folder.rows import Metric, Row
-from pipelines.run_folder.schema import Count, Number, Part, Scalar, Seconds, Share, Side
+from pipelines.run_folder.schema import Count, Fraction, Number, RecordPart, Scalar, Seconds, Side
 
 FITTED = "model.skops"
 COMPARISON = "comparison.parquet"
@@ -33,11 +33,11 @@ class SearchRow(Row):
     stage: str
     split: Count
     fold: int = Field(ge=-1, lt=2**31)
-    share: Share
+    share: Fraction
     n_train: Count
     n_validation: Count
     n_errors: Count | None = None
-    error: Share | None
+    error: Fraction | None
     score: Number | None
     n_support: Count | None = None
     n_iterations: Count | None = None
@@ -68,7 +68,7 @@ class SearchRow(Row):
         return f"{row['algorithm']} {row['candidate']}", json.loads(row["params"])
 
 
-class FeatureMetadata(Part):
+class FeatureMetadata(RecordPart):
     """What images were turned into before they were learned from, as ``Extractor`` describes it."""
 
     name: str
@@ -108,15 +108,15 @@ class BestCandidate(BestMetadata):
     parameters: dict[str, Any] = {}
 
 
-class StrategyPart(Part):
+class StrategyPart(RecordPart):
     """Fits of a search on a share of the rows, 1 for all, and the seconds of their tasks."""
 
-    share: Share
+    share: Fraction
     fits: Count
     seconds: Seconds
 
 
-class StrategyMetadata(Part):
+class StrategyMetadata(RecordPart):
     """What a strategy tried and gave up.
 
     Attributes

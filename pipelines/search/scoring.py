@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of
 from pipelines.data.fits import Fit, Predictions
 from pipelines.errors import InputError, error_line, nearest, opt
-from pipelines.search.own_scorers import OwnScorer, check_own, names_of_own
+from pipelines.search.own_scorers import OwnScorer, check_own_scorers, own_scorer_names
 from pipelines.search.shared.base import SplitRows
 
 # These are scored without scikit-learn, whose import takes longer than a short search; the loss
@@ -43,7 +43,8 @@ class CandidateScorer:
     given : in place of names: a scorer, several in one, or a callable
     labels : array of shape (n_classes,), the labels that the class codes of ``y`` stand for where
         scorers are to see those
-    own : the names that are scorers of the user's own, and what names each; see ``names_of_own``
+    own : the names that are scorers of the user's own, and what names each; see
+        ``own_scorer_names``
     own_labels : the labels that these see, as ``labels``
     error_score : float or "raise", where a fit or its scoring fails; of scorers that are given
     train_scores : bool, whether the training rows are scored, too
@@ -51,9 +52,9 @@ class CandidateScorer:
     """
 
     names: Sequence[str] = (ACCURACY,)
-    given: Any = None
+    search_scorer: Any = None
     labels: np.ndarray | None = None
-    own: Mapping[str, str] = field(default_factory=dict)
+    own_scorers: Mapping[str, str] = field(default_factory=dict)
     own_labels: np.ndarray | None = None
     error_score: Any = np.nan
     train_scores: bool = False
@@ -68,15 +69,15 @@ class CandidateScorer:
     @cached_property
     def scorer(self) -> Any:
         """The scorer in the form that ``_fit_and_score`` takes."""
-        if self.given is not None:
-            return self.given
+        if self.search_scorer is not None:
+            return self.search_scorer
         from sklearn.metrics import get_scorer
 
         from pipelines.sklearn_private import MultimetricScorer
 
         scorers = {
-            name: OwnScorer(self.own[name], self.own_labels)
-            if name in self.own
+            name: OwnScorer(self.own_scorers[name], self.own_labels)
+            if name in self.own_scorers
             else get_scorer(name)
             for name in self.names
         }
@@ -85,35 +86,36 @@ class CandidateScorer:
     @cached_property
     def methods(self) -> set[str]:
         """Methods of an estimator that are asked for; "?" where that cannot be known."""
-        if self.given is None and METHOD_OF.keys() >= set(self.names):
+        if self.search_scorer is None and METHOD_OF.keys() >= set(self.names):
             return {METHOD_OF[name] for name in self.names}
         return methods_of(self.scorer)
 
     @cached_property
     def may_write(self) -> bool:
         """Whether a function that is not of scikit-learn's metrics is given the predictions."""
-        return self.given is not None and not is_of_metrics(self.given)
+        return self.search_scorer is not None and not is_of_metrics(self.search_scorer)
 
     @cached_property
     def is_accuracy(self) -> bool:
         """Whether the only score is accuracy, so that the number of errors suffices."""
         if self.score_params:
             return False
-        if self.given is None:
+        if self.search_scorer is None:
             return tuple(self.names) == (ACCURACY,)
         from pipelines.sklearn_private import PassthroughScorer
 
-        return isinstance(self.given, PassthroughScorer) or (
-            getattr(getattr(self.given, "_score_func", None), "__name__", "") == "accuracy_score"
-            and not self.given._kwargs
+        return isinstance(self.search_scorer, PassthroughScorer) or (
+            getattr(getattr(self.search_scorer, "_score_func", None), "__name__", "")
+            == "accuracy_score"
+            and not self.search_scorer._kwargs
         )
 
-    def _known(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
+    def _numpy_scores(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
         """The only score where numpy suffices, with scikit-learn's bits: a loss or squared error.
 
         None of other scores, and where there are no numbers to score: then that is to be said.
         """
-        if self.given is not None or self.score_params:
+        if self.search_scorer is not None or self.score_params:
             return None
         if tuple(self.names) == (NEG_LOG_LOSS,) and fit.loss is not None and part == "test":
             return {NEG_LOG_LOSS: -fit.loss}
@@ -121,7 +123,7 @@ class CandidateScorer:
             return None
         predicted = np.asarray(fit.predict("predict", part))
         arrays = truth, predicted
-        if not all(isinstance(one, np.ndarray) and one.dtype == np.float64 for one in arrays):
+        if not all(isinstance(array, np.ndarray) and array.dtype == np.float64 for array in arrays):
             return None
         if predicted.shape != truth.shape or truth.ndim != 1 or not np.isfinite(predicted).all():
             return None
@@ -135,7 +137,7 @@ class CandidateScorer:
         estimator : fitted, or unfitted where the fit has predictions alone
         rows : of the splits
         """
-        test = rows.of_part(fit.split, "test")
+        test = rows.row_numbers(fit.split, "test")
         if fit.error is not None:
             fit.scores, fit.classes = self.failed(fit.error, len(test)), None
             fit.scores["fit_time"] = fit.fit_seconds
@@ -153,8 +155,8 @@ class CandidateScorer:
                 n_errors = int(np.count_nonzero(wrong))
             if n_errors is not None and self.is_accuracy:
                 accuracy = (len(truth) - n_errors) / len(truth)
-                scores: Any = accuracy if self.given is not None else {ACCURACY: accuracy}
-            elif (scores := self._known(fit, truth, part)) is None:
+                scores: Any = accuracy if self.search_scorer is not None else {ACCURACY: accuracy}
+            elif (scores := self._numpy_scores(fit, truth, part)) is None:
                 scores = self._score(fit, estimator, rows, part)
             fit.scores[f"{part}_scores"] = scores
             if part == "test":
@@ -165,10 +167,10 @@ class CandidateScorer:
 
     def _score(self, fit: Fit, estimator: Any, rows: SplitRows, part: str) -> Any:
         """Score a part of the rows as they were before the first step: a number, or one by name."""
-        X, truth = rows.part_of(fit.split, part)
+        X, truth = rows.part_rows(fit.split, part)
         if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
             estimator = estimator.as_estimator()
-        if self.given is None:
+        if self.search_scorer is None:
             return self.by_name(estimator, X, truth, fit, part)
         from pipelines.sklearn_private import score
 
@@ -178,8 +180,8 @@ class CandidateScorer:
             X = copy_of(X)
         else:
             estimator = PredictedEstimator(estimator, fit, X, part, self.labels, self.may_write)
-        params = rows.metadata(self.score_params, rows.of_part(fit.split, part))
-        return score(estimator, X, truth, self.given, params, self.error_score)
+        params = rows.metadata(self.score_params, rows.row_numbers(fit.split, part))
+        return score(estimator, X, truth, self.search_scorer, params, self.error_score)
 
     def by_name(
         self, estimator: Any, X: Any, truth: np.ndarray, fit: Fit | None = None, part: str = "test"
@@ -196,11 +198,11 @@ class CandidateScorer:
             X,
             part,
             self.labels,
-            copies=bool(self.own),
+            copies=bool(self.own_scorers),
             as_targets=truth.dtype,
         )
         labels = truth if self.labels is None else self.labels[truth]
-        if self.given is None and self.is_accuracy:
+        if self.search_scorer is None and self.is_accuracy:
             with suppress(Exception):  # scikit-learn's way says it, and takes half of a short fit
                 if len(predicted.classes_):  # without them that scores no classifier
                     return {ACCURACY: accuracy_of(labels, predicted.predict(X))}
@@ -220,7 +222,11 @@ class CandidateScorer:
         if self.error_score == "raise":
             raise ValueError(reason)
         scores = self.error_score
-        names = getattr(self.given, "_scorers", None) if self.given is not None else self.names
+        names = (
+            getattr(self.search_scorer, "_scorers", None)
+            if self.search_scorer is not None
+            else self.names
+        )
         if names is not None:
             scores = dict.fromkeys(names, scores)
         return {
@@ -253,14 +259,14 @@ def methods_of(scorer: Any) -> set[str]:
 
 def is_of_metrics(scorer: Any) -> bool:
     """Whether all that a scorer calls is of scikit-learn's metrics, which write to no argument."""
-    several = getattr(scorer, "_scorers", None)
-    if several is not None:
-        return all(map(is_of_metrics, several.values()))
+    scorers = getattr(scorer, "_scorers", None)
+    if scorers is not None:
+        return all(map(is_of_metrics, scorers.values()))
     function = getattr(scorer, "_score_func", None)
     return str(getattr(function, "__module__", "")).startswith("sklearn.metrics.")
 
 
-def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
+def predictions_as(dtype: np.dtype[Any], values: Any) -> np.ndarray:
     """Return what an estimator predicts in the form of targets of that type.
 
     In one dimension; class codes as such even where they came as floats, flags or objects.
@@ -268,10 +274,10 @@ def predictions_as(kind: np.dtype[Any], values: Any) -> np.ndarray:
     predicted = np.asarray(values)
     if predicted.ndim == 2 and predicted.shape[1] == 1:
         predicted = predicted[:, 0]
-    if kind.kind not in "iu" or predicted.dtype == kind:
+    if dtype.kind not in "iu" or predicted.dtype == dtype:
         return predicted
     with suppress(TypeError, ValueError, OverflowError), np.errstate(invalid="ignore"):
-        codes = predicted.astype(kind)
+        codes = predicted.astype(dtype)
         if np.array_equal(codes, predicted):
             return codes
     return predicted
@@ -311,13 +317,13 @@ class PredictedEstimator:
     def __getattr__(self, name: str) -> Any:
         if name == "classes_" and self._fit.classes is not None:
             return self._labelled(self._fit.classes)
-        found = getattr(self._estimator, name)  # where a plain one has none, this has none
+        attribute = getattr(self._estimator, name)  # where a plain one has none, this has none
         if name not in METHODS:
-            return found
+            return attribute
 
-        def predict(X: Any, **how: Any) -> Any:
-            if X is not self._X or how or self._fit.predict is None:
-                values = found(copy_of(X) if X is self._X else X, **how)
+        def predict(X: Any, **options: Any) -> Any:
+            if X is not self._X or options or self._fit.predict is None:
+                values = attribute(copy_of(X) if X is self._X else X, **options)
             else:
                 values = self._fit.predict(name, self._part)
                 values = copy_of(values) if self._copies else values
@@ -340,14 +346,14 @@ class PredictedEstimator:
         from pipelines.search.shared import shared_fit_of
 
         final = last_step(self._estimator)
-        for usual in (ClassifierMixin, RegressorMixin):
+        for mixin in (ClassifierMixin, RegressorMixin):
             # That of neighbors is the usual one but for rows it does not have here.
-            if isinstance(final, usual) and (
-                type(final).score is usual.score or shared_fit_of(final) is not None
+            if isinstance(final, mixin) and (
+                type(final).score is mixin.score or shared_fit_of(final) is not None
             ):
-                if usual is ClassifierMixin and not weights:
+                if mixin is ClassifierMixin and not weights:
                     return accuracy_of(y, self.predict(X))
-                return float(usual.score(self, X, y, **weights))
+                return float(mixin.score(self, X, y, **weights))
         return float(self._estimator.score(copy_of(X), copy_of(y), **weights))
 
     def __sklearn_tags__(self) -> Any:
@@ -369,21 +375,21 @@ def make_scoring(
     InputError
         As ``check_scoring`` does; or one of the user's own cannot be used.
     """
-    own = names_of_own(names)
-    if of_predictions and own:
+    code = own_scorer_names(names)
+    if of_predictions and code:
         raise InputError(
             f"{opt('scoring')} of svm-grid must be a scorer that scikit-learn knows, got "
-            f"{next(iter(own.values()))}: one of your own goes with cross-validate --estimator svm"
+            f"{next(iter(code.values()))}: one of your own goes with cross-validate --estimator svm"
         )
-    check_own(own)
-    by_text = {text: name for name, text in own.items()}
-    chosen = tuple(dict.fromkeys(by_text.get(name, name) for name in names))
-    chosen = chosen or (DEFAULT_SCORING[data.task],)
+    check_own_scorers(code)
+    by_text = {text: name for name, text in code.items()}
+    chosen_names = tuple(dict.fromkeys(by_text.get(name, name) for name in names))
+    chosen_names = chosen_names or (DEFAULT_SCORING[data.task],)
     classes = data.classes if of_predictions else np.arange(len(data.classes))
-    for name in chosen:
-        if name not in own:
+    for name in chosen_names:
+        if name not in code:
             check_scoring(name, classes, data.task, of_predictions)
-    return chosen
+    return chosen_names
 
 
 def check_scoring(
@@ -438,10 +444,10 @@ def check_scoring(
     trial = CandidateScorer((name,), labels=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = trial.by_name(LogisticRegression(), truth[:, None], truth, fit)[name]
-    if isinstance(found, str) or not math.isfinite(found):
+        result = trial.by_name(LogisticRegression(), truth[:, None], truth, fit)[name]
+    if isinstance(result, str) or not math.isfinite(result):
         raise InputError(
-            f"{opt('scoring', name)} cannot score these {n} classes ({found}); {INSTEAD[task]}"
+            f"{opt('scoring', name)} cannot score these {n} classes ({result}); {INSTEAD[task]}"
         )
 
 

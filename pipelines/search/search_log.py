@@ -19,7 +19,7 @@ class SearchEntry:
     ----------
     name : of its class or function
     estimator : what it fits
-    place : file and line of the script that called it
+    script_line : file and line of the script that called it
     n_asked, n_made, n_kept : fits that were asked for; made; and taken from an earlier run
     seconds : wall time
     shared : names of the work that fits shared
@@ -31,7 +31,7 @@ class SearchEntry:
 
     name: str
     estimator: str
-    place: str = ""
+    script_line: str = ""
     n_asked: int = 0
     n_made: int = 0
     n_kept: int = 0
@@ -45,7 +45,7 @@ class SearchEntry:
     @property
     def key(self) -> tuple[str, str, str]:
         """What tells it from other searches of a script."""
-        return self.name, self.estimator, self.place
+        return self.name, self.estimator, self.script_line
 
     def __str__(self) -> str:
         times = "" if self.times == 1 else f", {self.times:,} times"
@@ -77,13 +77,13 @@ class SearchLog:
 
     def by_search(self) -> list[SearchEntry]:
         """The searches; those that a script called several times, as in a loop, as one entry."""
-        together = dict[tuple[str, str, str], SearchEntry]()
+        entry_by_key = dict[tuple[str, str, str], SearchEntry]()
         for entry in self.entries:
-            if entry.key in together:
-                together[entry.key].add(entry)
+            if entry.key in entry_by_key:
+                entry_by_key[entry.key].add(entry)
             else:
-                together[entry.key] = SearchEntry(**vars(entry) | {"shared": set(entry.shared)})
-        return list(together.values())
+                entry_by_key[entry.key] = SearchEntry(**vars(entry) | {"shared": set(entry.shared)})
+        return list(entry_by_key.values())
 
     def lines(self) -> list[str]:
         """A line for each search."""
@@ -96,7 +96,7 @@ class SearchLog:
             (
                 entry.name if entry.times == 1 else f"{entry.name} × {entry.times:,}",
                 entry.estimator,
-                entry.place,
+                entry.script_line,
                 f"{entry.n_asked:,}",
                 f"{entry.n_kept:,}",
                 f"{entry.n_made:,}",
@@ -131,10 +131,10 @@ def entry_of(estimator: Any) -> SearchEntry:
             function = caller.f_code.co_name  # the outermost is what the script calls
             name = name if function.startswith(("_", "<")) else function
         caller = caller.f_back
-    place = ""
+    script_line = ""
     if caller is not None:
-        place = f"{caller.f_code.co_filename.rpartition('/')[2]}:{caller.f_lineno}"
-    return SearchEntry(name, label_of(estimator), place)
+        script_line = f"{caller.f_code.co_filename.rpartition('/')[2]}:{caller.f_lineno}"
+    return SearchEntry(name, label_of(estimator), script_line)
 
 
 def label_of(estimator: Any) -> str:

@@ -32,13 +32,13 @@ class Bounds:
 
     Attributes
     ----------
-    kind : what is to be suggested: a float or an int between bounds, both included; one of
+    value_type : what is to be suggested: a float or an int between bounds, both included; one of
         ``n`` places of a list; or a point of the unit interval, which ``Distribution.at`` maps
     low, high : the bounds; of a list the first and last place
     log : whether the logarithm is what is uniform
     """
 
-    kind: Literal["float", "int", "place", "unit"]
+    value_type: Literal["float", "int", "place", "unit"]
     low: float
     high: float
     log: bool = False
@@ -115,10 +115,10 @@ class Range(Distribution):
         return Bounds("int" if self.whole else "float", self.low, self.high, self.log)
 
     def __str__(self) -> str:
-        kind = (
+        keyword = (
             ("log_int" if self.log else "int") if self.whole else "log" if self.log else "uniform"
         )
-        return f"{{{kind}: [{self.low:g}, {self.high:g}]}}"
+        return f"{{{keyword}: [{self.low:g}, {self.high:g}]}}"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Normal(Distribution):
 
 
 @dataclass(frozen=True)
-class Frozen(Distribution):
+class FrozenDistribution(Distribution):
     """A frozen distribution of ``scipy.stats``, or what else has ``rvs(random_state=...)``."""
 
     distribution: Any
@@ -164,7 +164,7 @@ class Frozen(Distribution):
 
 
 @dataclass(frozen=True)
-class Kind:
+class Format:
     """A distribution as it is written: ``{kind: [first, second]}``."""
 
     rule: str
@@ -172,16 +172,16 @@ class Kind:
     make: Any
 
 
-KINDS: dict[str, Kind] = {
-    "log": Kind("0 < low < high", lambda a, b: 0 < a < b, lambda a, b: Range(a, b, log=True)),
-    "uniform": Kind("low < high", lambda a, b: a < b, Range),
-    "normal": Kind("a mean and a standard deviation above 0", lambda a, b: b > 0, Normal),
-    "int": Kind(
+FORMATS: dict[str, Format] = {
+    "log": Format("0 < low < high", lambda a, b: 0 < a < b, lambda a, b: Range(a, b, log=True)),
+    "uniform": Format("low < high", lambda a, b: a < b, Range),
+    "normal": Format("a mean and a standard deviation above 0", lambda a, b: b > 0, Normal),
+    "int": Format(
         "whole numbers, low < high",
         lambda a, b: a < b and all(float(n).is_integer() for n in (a, b)),
         lambda a, b: Range(int(a), int(b), whole=True),
     ),
-    "log_int": Kind(
+    "log_int": Format(
         "whole numbers, 1 <= low < high",
         lambda a, b: 1 <= a < b and all(float(n).is_integer() for n in (a, b)),
         lambda a, b: Range(int(a), int(b), log=True, whole=True),
@@ -222,26 +222,30 @@ class Branch:
 
     def combinations(self) -> Iterator[Point]:
         """Every combination of its lists; the last parameter varies the fastest."""
-        for values in product(*(_list(one).values for one in self.parameters.values())):
+        for values in product(
+            *(_list(distribution).values for distribution in self.parameters.values())
+        ):
             yield dict(zip(self.parameters, values, strict=True))
 
-    def combination(self, place: int) -> Point:
+    def combination(self, index: int) -> Point:
         """The combination at a place of ``combinations``."""
         point: Point = {}
         for name in reversed(list(self.parameters)):
             values = _list(self.parameters[name]).values
-            place, i = divmod(place, len(values))
+            index, i = divmod(index, len(values))
             point[name] = values[i]
         return {name: point[name] for name in self.parameters}
 
     def draw(self, generator: np.random.Generator) -> Point:
         """Draw a value of each parameter."""
-        return {name: one.draw(generator) for name, one in self.parameters.items()}
+        return {
+            name: distribution.draw(generator) for name, distribution in self.parameters.items()
+        }
 
     def at(self, point: Sequence[float] | np.ndarray) -> Point:
         """The values at a point of the unit cube, which has a side for each parameter."""
         named = zip(self.parameters.items(), point, strict=True)
-        return {name: one.at(float(u)) for (name, one), u in named}
+        return {name: distribution.at(float(u)) for (name, distribution), u in named}
 
 
 def _list(distribution: Distribution) -> Choice:
@@ -268,20 +272,22 @@ def distribution_of(name: Any, value: Any, where: str = "") -> Distribution:
     if isinstance(value, Distribution):
         return value
     if hasattr(value, "rvs"):
-        return Frozen(value)
+        return FrozenDistribution(value)
     if isinstance(value, Mapping) and len(value) == 1:
-        ((kind, numbers),) = value.items()
+        ((keyword, numbers),) = value.items()
         is_pair = isinstance(numbers, list | tuple) and len(numbers) == 2
-        if kind in KINDS or (isinstance(kind, str) and is_pair and all(map(_is_number, numbers))):
-            return _of_kind(name, kind, numbers, where)
+        if keyword in FORMATS or (
+            isinstance(keyword, str) and is_pair and all(map(_is_number, numbers))
+        ):
+            return _read_distribution(name, keyword, numbers, where)
     is_several = isinstance(value, list | tuple | range | np.ndarray)
     values = tuple(value.tolist() if isinstance(value, np.ndarray) else value) if is_several else ()
     if is_several and not values:
         raise InputError(f"{where}{name} must have a value, got none; leave it out")
-    for one in values:
-        if isinstance(one, Mapping) and len(one) == 1 and KINDS.keys() & one.keys():
+    for entry in values:
+        if isinstance(entry, Mapping) and len(entry) == 1 and FORMATS.keys() & entry.keys():
             raise InputError(
-                f"{where}{name} must be a list of values or one distribution, got {one} within a "
+                f"{where}{name} must be a list of values or one distribution, got {entry} within a "
                 "list; leave the others out, or make each a branch"
             )
     return Choice(values if is_several else (value,))
@@ -291,24 +297,24 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _of_kind(name: Any, kind: str, numbers: Any, where: str) -> Distribution:
+def _read_distribution(name: Any, keyword: str, numbers: Any, where: str) -> Distribution:
     """Read ``{kind: [first, second]}``."""
-    text = f"{{{kind}: {numbers}}}"
-    if kind not in KINDS:
+    text = f"{{{keyword}: {numbers}}}"
+    if keyword not in FORMATS:
         raise InputError(
-            f"{where}{name} must be a list or a distribution of {', '.join(KINDS)}, got {text}; "
+            f"{where}{name} must be a list or a distribution of {', '.join(FORMATS)}, got {text}; "
             f"correct it, or write a mapping that is a value as [{text}]"
         )
-    about = KINDS[kind]
+    form = FORMATS[keyword]
     is_pair = isinstance(numbers, list | tuple) and len(numbers) == 2
-    if not is_pair or not all(map(_is_number, numbers)) or not about.holds(*numbers):
-        example = "[0, 1]" if kind in ("uniform", "normal") else "[1, 100]"
+    if not is_pair or not all(map(_is_number, numbers)) or not form.holds(*numbers):
+        example = "[0, 1]" if keyword in ("uniform", "normal") else "[1, 100]"
         raise InputError(
-            f"{where}{name} must have two numbers, {about.rule}, got {text}; for instance "
-            f"{{{kind}: {example}}}"
+            f"{where}{name} must have two numbers, {form.rule}, got {text}; for instance "
+            f"{{{keyword}: {example}}}"
         )
-    made: Distribution = about.make(*numbers)
-    return made
+    distribution: Distribution = form.make(*numbers)
+    return distribution
 
 
 def draw(
@@ -333,8 +339,8 @@ def draw(
         if size <= n:
             return [point for branch in branches for point in branch.combinations()]
         if size < MOST_COUNTED:
-            places = generator.choice(size, n, replace=False).tolist()
-            return [_combination(branches, place) for place in places]
+            indices = generator.choice(size, n, replace=False).tolist()
+            return [_combination(branches, index) for index in indices]
     points = dict[str, Point]()
     draws = _sobol(branches, generator) if sampler == "sobol" else _plain(branches, generator)
     for _, point in zip(range(MOST_TRIES * n), draws, strict=False):
@@ -344,13 +350,13 @@ def draw(
     return list(points.values())
 
 
-def _combination(branches: Sequence[Branch], place: int) -> Point:
+def _combination(branches: Sequence[Branch], index: int) -> Point:
     """The combination at a place among those of all branches."""
     for branch in branches:
-        if place < branch.size:
-            return branch.combination(place)
-        place -= branch.size
-    raise IndexError(place)
+        if index < branch.size:
+            return branch.combination(index)
+        index -= branch.size
+    raise IndexError(index)
 
 
 def _plain(branches: Sequence[Branch], generator: np.random.Generator) -> Iterator[Point]:
@@ -362,8 +368,8 @@ def _sobol(branches: Sequence[Branch], generator: np.random.Generator) -> Iterat
     """Draw from one branch after the other, each at the next of its own points."""
     points = [unit_points(len(branch.parameters), generator) for branch in branches]
     while True:
-        for branch, own in zip(branches, points, strict=True):
-            yield branch.at(next(own))
+        for branch, branch_points in zip(branches, points, strict=True):
+            yield branch.at(next(branch_points))
 
 
 def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
@@ -380,8 +386,8 @@ def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[n
 
 def refuse_distributions(branches: Mapping[str, Sequence[Branch]], strategy: str) -> None:
     """Refuse distributions where every value is to be tried."""
-    for label, some in branches.items():
-        for branch in some:
+    for label, label_branches in branches.items():
+        for branch in label_branches:
             for name, values in branch.distributions.items():
                 raise InputError(
                     f"{opt('strategy')} must draw candidates where a parameter has a distribution, "

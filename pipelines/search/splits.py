@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of, rows_of
+from pipelines.data.dataset import CLASSIFICATION, Dataset, copy_of, take_rows
 from pipelines.data.folds import make_folds
 from pipelines.data.user_files import USER_ERRORS, load_object
 from pipelines.errors import InputError, opt
 from pipelines.search.shared.base import Split
 from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
-SHARES = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
-KINDS = ("auto", "stratified", "kfold", "repeated", "group", "time")
+CURVE_FRACTIONS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
+CV_METHODS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
 class SplitsOfStages(dict[tuple[str, float], list[Split]]):
@@ -30,23 +30,25 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
         self.y, self.task, self.seed = y, task, seed
 
     def __missing__(self, key: tuple[str, float]) -> list[Split]:
-        stage, share = key
-        if share >= 1 or stage not in (SEARCH, INNER):
+        stage, fraction = key
+        if fraction >= 1 or stage not in (SEARCH, INNER):
             raise KeyError(key)
-        chosen = self._rows(share)
-        self[key] = [(train[chosen[train]], test[chosen[test]]) for train, test in self[stage, 1.0]]
+        is_chosen = self._rows(fraction)
+        self[key] = [
+            (train[is_chosen[train]], test[is_chosen[test]]) for train, test in self[stage, 1.0]
+        ]
         return self[key]
 
-    def _rows(self, share: float) -> np.ndarray:
+    def _rows(self, fraction: float) -> np.ndarray:
         """Whether each row is of a share; of the smaller of two shares all are of the larger."""
         order = np.random.default_rng(self.seed).permutation(len(self.y))
-        place = np.empty(len(self.y))  # of each row among those of its class, from 0 to 1
+        position = np.empty(len(self.y))  # of each row among those of its class, from 0 to 1
         groups = [order]
         if self.task == CLASSIFICATION:
             groups = [order[self.y[order] == code] for code in np.unique(self.y)]
         for rows in groups:
-            place[rows] = np.arange(len(rows)) / len(rows)
-        return place < share
+            position[rows] = np.arange(len(rows)) / len(rows)
+        return position < fraction
 
 
 def make_splits(
@@ -69,12 +71,12 @@ def make_splits(
     rows = (X, y, groups, task, classes)
     splits = {(SEARCH, 1.0): splits_of(cv, n_folds, n_repeats, seed, *rows)}
     if nested is not None:
-        kind = "auto" if cv == "repeated" else cv
+        outer_cv = "auto" if cv == "repeated" else cv
         if cv.endswith(".py") or ":" in cv:
             raise InputError(
                 f"{opt('nested')} needs a {opt('cv')} by its name, got {cv}; leave one of them out"
             )
-        splits[OUTER, 1.0] = splits_of(kind, nested, 1, seed + 1, *rows)
+        splits[OUTER, 1.0] = splits_of(outer_cv, nested, 1, seed + 1, *rows)
         splits[INNER, 1.0] = [
             (train[fit], train[validation])
             for train, _ in splits[OUTER, 1.0]
@@ -83,7 +85,7 @@ def make_splits(
                 n_folds,
                 n_repeats,
                 seed,
-                rows_of(X, train),
+                take_rows(X, train),
                 y[train],
                 None if groups is None else groups[train],
                 task,
@@ -91,16 +93,16 @@ def make_splits(
             )
         ]
     if learning_curve:
-        for share in SHARES:
-            splits[CURVE, share] = [
-                shorter(split, share, y, task, cv == "time", seed + i)
+        for fraction in CURVE_FRACTIONS:
+            splits[CURVE, fraction] = [
+                shorten_training(split, fraction, y, task, cv == "time", seed + i)
                 for i, split in enumerate(splits[SEARCH, 1.0])
             ]
     return SplitsOfStages(splits, y, task, seed)
 
 
 def splits_of(
-    kind: str,
+    cv: str,
     n_folds: int,
     n_repeats: int,
     seed: int,
@@ -131,52 +133,52 @@ def splits_of(
     InputError
         The rows cannot be split so.
     """
-    if kind not in KINDS:
-        return _of_function(kind, X, y, groups)
-    if kind == "auto":
-        kind = "stratified" if task == CLASSIFICATION else "kfold"
-    if kind == "stratified" and task != CLASSIFICATION:
+    if cv not in CV_METHODS:
+        return _of_function(cv, X, y, groups)
+    if cv == "auto":
+        cv = "stratified" if task == CLASSIFICATION else "kfold"
+    if cv == "stratified" and task != CLASSIFICATION:
         raise InputError(
             f"{opt('cv')} must not be stratified where the target is a number; use "
             f"{opt('cv', 'kfold')}"
         )
-    if kind == "repeated":
+    if cv == "repeated":
         return [
             split
             for repeat in range(n_repeats)
             for split in splits_of("auto", n_folds, 1, seed + repeat, X, y, None, task, classes)
         ]
-    if kind == "stratified":
+    if cv == "stratified":
         return make_folds(y, n_folds, seed, classes)
     from sklearn import model_selection  # here, as the folds above do without
 
     n, what = len(y), "rows"
-    if kind == "group":
+    if cv == "group":
         assert groups is not None  # options were checked
         n, what = len(np.unique(groups)), "groups"
-    if n_folds > n - (kind == "time"):
+    if n_folds > n - (cv == "time"):
         raise InputError(f"{opt('folds')} must not exceed the {n} {what}, got {n_folds}; use fewer")
-    if kind == "group":
+    if cv == "group":
         return list(model_selection.GroupKFold(n_folds).split(y, y, groups))
     splitter: Any = model_selection.TimeSeriesSplit(n_folds)
-    if kind == "kfold":
+    if cv == "kfold":
         splitter = model_selection.KFold(n_folds, shuffle=True, random_state=seed)
     return list(splitter.split(y))
 
 
-def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> list[Split]:
-    if not kind.rpartition(":")[0].endswith(".py"):
+def _of_function(cv: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> list[Split]:
+    if not cv.rpartition(":")[0].endswith(".py"):
         raise InputError(
-            f"{opt('cv')} must be one of {', '.join(KINDS)} or FILE.py:function, got {kind!r}; "
+            f"{opt('cv')} must be one of {', '.join(CV_METHODS)} or FILE.py:function, got {cv!r}; "
             f"check the spelling"
         )
-    function = load_object("cv", kind)
+    function = load_object("cv", cv)
     try:
         X, y, groups = map(copy_of, (X, y, groups))  # which it may write to
-        made = function(X, y, groups)
-        made = made.split(X, y, groups) if hasattr(made, "split") else made
-        splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
-        for rows in (one for split in splits for one in split):
+        result = function(X, y, groups)
+        result = result.split(X, y, groups) if hasattr(result, "split") else result
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in result]
+        for rows in (part for split in splits for part in split):
             if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
                 raise ValueError("a side of a split is no array of row numbers, or empty")
             if rows.min() < 0 or rows.max() >= len(y):
@@ -186,13 +188,13 @@ def _of_function(kind: str, X: Any, y: np.ndarray, groups: np.ndarray | None) ->
     except USER_ERRORS as error:
         raise InputError(
             f"{opt('cv')} must be a function of X, y and groups that returns (train, validation) "
-            f"rows, got {kind} ({type(error).__name__}: {error}); correct it"
+            f"rows, got {cv} ({type(error).__name__}: {error}); correct it"
         ) from None
     return splits
 
 
-def shorter(
-    split: Split, share: float, y: np.ndarray, task: str, in_order: bool, seed: int
+def shorten_training(
+    split: Split, fraction: float, y: np.ndarray, task: str, in_order: bool, seed: int
 ) -> Split:
     """Return the split with a share of its training rows; classes keep their proportions.
 
@@ -202,7 +204,7 @@ def shorter(
         Whether rows are in the order of time: then the latest are kept.
     """
     train, test = split
-    n = max(2, round(share * len(train)))
+    n = max(2, round(fraction * len(train)))
     if in_order:
         return train[-n:], test
     if task == CLASSIFICATION:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-MOST_SAID = 200  # characters of an error
+MOST_CHARACTERS = 200  # characters of an error
 
 
 @dataclass(frozen=True)
@@ -46,33 +46,35 @@ def substitute(estimator: Any, device: str) -> Substitute:
 
     if isinstance(estimator, Pipeline):
         name, final = estimator.steps[-1]
-        found = substitute(final, device)
-        if found.estimator is final:
-            return replace(found, estimator=estimator)
-        whole = clone(estimator)
-        whole.steps[-1] = (name, found.estimator)
-        return replace(found, estimator=whole)
-    kind = type(estimator)
-    package, _, rest = kind.__module__.partition(".")
+        replacement = substitute(final, device)
+        if replacement.estimator is final:
+            return replace(replacement, estimator=estimator)
+        pipeline = clone(estimator)
+        pipeline.steps[-1] = (name, replacement.estimator)
+        return replace(replacement, estimator=pipeline)
+    estimator_class = type(estimator)
+    package, _, module_path = estimator_class.__module__.partition(".")
     if package == "xgboost" and device == "gpu":
-        made = clone(estimator).set_params(device="cuda")
-        return Substitute(made, "xgboost on the GPU", "device='cuda'", True)
-    if kind.__module__ == "pipelines.nn.estimator":
+        gpu_estimator = clone(estimator).set_params(device="cuda")
+        return Substitute(gpu_estimator, "xgboost on the GPU", "device='cuda'", True)
+    if estimator_class.__module__ == "pipelines.nn.estimator":
         return Substitute(clone(estimator).set_params(device=device), "torch", "")
-    itself = Substitute(estimator, "scikit-learn" if package == "sklearn" else package, "")
+    no_substitute = Substitute(estimator, "scikit-learn" if package == "sklearn" else package, "")
     if package == "xgboost":
-        return replace(itself, reason="the workers have no GPU")
+        return replace(no_substitute, reason="the workers have no GPU")
     if device != "gpu":
-        return itself
-    path = f"cuml.{rest.partition('.')[0]}.{kind.__name__}"
+        return no_substitute
+    path = f"cuml.{module_path.partition('.')[0]}.{estimator_class.__name__}"
     if package != "sklearn":
-        return replace(itself, reason=f"cuML has no {kind.__name__}")
+        return replace(no_substitute, reason=f"cuML has no {estimator_class.__name__}")
     module, _, name = path.rpartition(".")
     try:
-        made = getattr(import_module(module), name).from_sklearn(estimator)
+        gpu_estimator = getattr(import_module(module), name).from_sklearn(estimator)
     except Exception as error:  # it has no such class, lacks a parameter, or finds no driver
-        said = " ".join(str(error).split())[:MOST_SAID]  # cupy's have a frame of many lines
-        return replace(itself, reason=f"not by {path}: {said or type(error).__name__}")
+        message = " ".join(str(error).split())[
+            :MOST_CHARACTERS
+        ]  # cupy's have a frame of many lines
+        return replace(no_substitute, reason=f"not by {path}: {message or type(error).__name__}")
     if name == "SVC":  # scikit-learn's is one-vs-one whatever shape its decision values have
-        made.set_params(decision_function_shape="ovo")
-    return Substitute(made, "cuml", f"converted by {path}.from_sklearn", True)
+        gpu_estimator.set_params(decision_function_shape="ovo")
+    return Substitute(gpu_estimator, "cuml", f"converted by {path}.from_sklearn", True)

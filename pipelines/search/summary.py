@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.run.summary import baseline_lines, wall_time
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.record import splits_in_words, splits_of_best_in_words
@@ -16,12 +16,12 @@ from pipelines.run_folder.statistics import interval
 MOST_PARTS = 100  # a share of the rows is read as 1/3, beyond as a percentage
 
 
-def of_algorithms(record: Mapping[str, Any]) -> list[str]:
+def validation_lines(record: Mapping[str, Any]) -> list[str]:
     """Return what ``cross_validate`` found: the best, how it compares, what was shared."""
 
-    def parameters(one: Mapping[str, Any]) -> str:
-        given = one["parameters"].items()
-        return ", ".join(f"{name}={value}" for name, value in given) or "defaults"
+    def parameters(candidate: Mapping[str, Any]) -> str:
+        named_values = candidate["parameters"].items()
+        return ", ".join(f"{name}={value}" for name, value in named_values) or "defaults"
 
     best, measure = record["best"], measure_of(record["scoring"][0])
     lines = [f"best       {best['algorithm']}: {parameters(best)}"]
@@ -29,10 +29,10 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"{cv_line(measure, best['score_mean'], best['score_std'])} {of_splits(record)}"
         )
-    for one in record["algorithms"][1:]:
+    for row in record["algorithms"][1:]:
         lines.append(
-            f"           {one['algorithm']}: "
-            f"{measure.mean_and_spread(one['score_mean'], one['score_std'])} ({parameters(one)})"
+            f"           {row['algorithm']}: "
+            f"{measure.mean_and_spread(row['score_mean'], row['score_std'])} ({parameters(row)})"
         )
     for algorithm, state in (record.get("strategy") or {}).get("left_out", {}).items():
         lines.append(f"           {algorithm}: {state}")
@@ -55,46 +55,49 @@ def of_algorithms(record: Mapping[str, Any]) -> list[str]:
 
 def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Give what a strategy spent and gave up, and what a time budget left; nothing of a grid."""
-    if (spent := record.get("strategy")) is None:
+    if (strategy := record.get("strategy")) is None:
         return
-    n = f"{spent['n_candidates']:,} candidates"
-    fits = f"{spent['fits']:,} of {spent['grid_fits']:,} fits"
-    if spent["share_fits"]:
-        shares = [part["share"] for part in spent["parts"] if part["share"] < 1]
-        of = share_in_words(shares[0]) if len(shares) == 1 else "shares"
-        fits += f", and {spent['share_fits']:,} on {of} of the rows"
-    if spent["n_stopped"]:
-        fits += f": {spent['n_stopped']:,} of {n} stopped early"
-    if not spent["n_stopped"] and spent["name"] in GIVING_UP:
+    n = f"{strategy['n_candidates']:,} candidates"
+    fits = f"{strategy['fits']:,} of {strategy['grid_fits']:,} fits"
+    if strategy["share_fits"]:
+        fractions = [part["share"] for part in strategy["parts"] if part["share"] < 1]
+        fraction_text = fraction_in_words(fractions[0]) if len(fractions) == 1 else "shares"
+        fits += f", and {strategy['share_fits']:,} on {fraction_text} of the rows"
+    if strategy["n_stopped"]:
+        fits += f": {strategy['n_stopped']:,} of {n} stopped early"
+    if not strategy["n_stopped"] and strategy["name"] in GIVING_UP:
         fits += f": none of {n} stopped early"
-    if spent["n_stopped"] or spent["share_fits"] or spent["name"] in GIVING_UP:
-        yield f"{spent['name']:10} {fits}"
-    if left := left_by_budget(record):
-        yield f"not tried  {left}"
+    if strategy["n_stopped"] or strategy["share_fits"] or strategy["name"] in GIVING_UP:
+        yield f"{strategy['name']:10} {fits}"
+    if untried := untried_in_words(record):
+        yield f"not tried  {untried}"
 
 
 GIVING_UP = ("race", "halving")  # strategies
 
 
-def left_by_budget(record: Mapping[str, Any]) -> str:
+def untried_in_words(record: Mapping[str, Any]) -> str:
     """Say what was not tried as time ended; nothing where all was."""
-    spent = record.get("strategy") or {}
-    n_part, n_none = spent.get("n_out_of_time", 0), spent.get("n_not_tried", 0)
+    strategy = record.get("strategy") or {}
+    n_part, n_none = strategy.get("n_out_of_time", 0), strategy.get("n_not_tried", 0)
     if not n_part and not n_none:
         return ""
-    of, on = f"of {spent['n_candidates']:,} candidates", f"not on all {splits_in_words(record)}"
-    words = f"{n_none:,} {of}" + (f", and {n_part:,} {on}" if n_part else "")
+    of_candidates, on_splits = (
+        f"of {strategy['n_candidates']:,} candidates",
+        f"not on all {splits_in_words(record)}",
+    )
+    words = f"{n_none:,} {of_candidates}" + (f", and {n_part:,} {on_splits}" if n_part else "")
     if not n_none:
-        words = f"{n_part:,} {of} {on}"
+        words = f"{n_part:,} {of_candidates} {on_splits}"
     budget = record["options"].get("time_budget")
-    return words + (f": the time budget of {clock(budget)} ended" if budget else "")
+    return words + (f": the time budget of {time_text(budget)} ended" if budget else "")
 
 
-def share_in_words(share: float) -> str:
+def fraction_in_words(row_fraction: float) -> str:
     """A share as it is read: ``1/3``, ``4.17 %``."""
-    fraction = Fraction(share).limit_denominator(MOST_PARTS)
-    is_near = math.isclose(fraction, share, rel_tol=1e-6)
-    return str(fraction) if is_near else f"{100 * share:.3g} %"
+    fraction = Fraction(row_fraction).limit_denominator(MOST_PARTS)
+    is_near = math.isclose(fraction, row_fraction, rel_tol=1e-6)
+    return str(fraction) if is_near else f"{100 * row_fraction:.3g} %"
 
 
 def cv_line(measure: Measure, mean: float, std: float | None) -> str:
@@ -113,9 +116,9 @@ def of_splits(record: Mapping[str, Any]) -> str:
 def nested_lines(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
     """Give the estimate of a nested cross-validation, where there is one."""
     if nested := record.get("nested"):
-        found = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
+        score = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
         yield (
-            f"nested     {measure.name} {found} of what each of {nested['n_outer']} outer folds "
+            f"nested     {measure.name} {score} of what each of {nested['n_outer']} outer folds "
             "chose"
         )
 
@@ -123,9 +126,13 @@ def nested_lines(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
 def test_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Give the error of the test rows, and the scores that are no error."""
     scores = (record.get("test_scores") or {}).items()
-    known = [(measure_of(name), score) for name, score in scores if score is not None]
-    if others := [f"{one.name} {one.text(one.of(x))}" for one, x in known if not one.is_error]:
-        yield f"test score {', '.join(others)}"
+    measured_scores = [(measure_of(name), score) for name, score in scores if score is not None]
+    if score_texts := [
+        f"{measure.name} {measure.text(measure.of(score))}"
+        for measure, score in measured_scores
+        if not measure.is_error
+    ]:
+        yield f"test score {', '.join(score_texts)}"
     if (n_wrong := record.get("n_test_errors")) is not None:
         n_test = record["dataset"]["n_test"]
         yield (

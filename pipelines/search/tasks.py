@@ -21,8 +21,8 @@ from pipelines.run_folder.names import DIVERGED, FAILED, NOT_CONVERGED, OK
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import (
     PLAIN,
+    CandidateGroup,
     FitOptions,
-    Group,
     fit_group,
     learns_apart,
     limited,
@@ -38,7 +38,7 @@ SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages 
 SHARED_BY_SPLITS = 0.07
 
 Row = dict[str, Any]
-Place = tuple[str, int, int, float]  # stage, candidate, split, share of the training rows
+CellKey = tuple[str, int, int, float]  # stage, candidate, split, share of the training rows
 Splits = Mapping[tuple[str, float], Sequence[Split]]
 
 
@@ -64,7 +64,7 @@ class Problem:
     candidates: tuple[Candidate, ...]
     splits: Splits
     scorer: CandidateScorer
-    groups: tuple[Group, ...]
+    groups: tuple[CandidateGroup, ...]
     columns: tuple[str, ...] = ()
     device: str = "cpu"
     seed: int | str | None = 0
@@ -79,12 +79,14 @@ class Problem:
         """The candidate at a place: one that travels with its task, or one of these."""
         return task.drawn[member] if member in task.drawn else self.candidates[member]
 
-    def shared_by(self, task: Task) -> Group:
+    def shared_by(self, task: Task) -> CandidateGroup:
         """The members of a task as a group."""
-        group = task.own or self.groups[task.group]
+        group = task.drawn_group or self.groups[task.group]
         return replace(group, members=task.members)
 
-    def with_drawn(self, candidates: Sequence[Candidate], groups: Sequence[Group]) -> Problem:
+    def with_drawn(
+        self, candidates: Sequence[Candidate], groups: Sequence[CandidateGroup]
+    ) -> Problem:
         """The search with candidates that were drawn while it ran, at the places after these."""
         candidates, groups = (*self.candidates, *candidates), (*self.groups, *groups)
         return replace(self, candidates=candidates, groups=groups)
@@ -120,7 +122,7 @@ class Task:
     is_told: bool = False
     cost: float = 1.0
     drawn: Mapping[int, Candidate] = field(default_factory=dict, compare=False, repr=False)
-    own: Group | None = field(default=None, compare=False, repr=False)
+    drawn_group: CandidateGroup | None = field(default=None, compare=False, repr=False)
     until: float = field(default=math.inf, compare=False, repr=False)
 
     @property
@@ -129,16 +131,16 @@ class Task:
         splits = f"{len(self.splits)} folds"
         if len(self.splits) == 1 or self.splits != tuple(range(len(self.splits))):
             splits = f"fold={','.join(map(str, self.splits))}"
-        share = "" if self.share == 1.0 else f" share={self.share:g}"
+        of_rows = "" if self.share == 1.0 else f" share={self.share:g}"
         stage = "" if self.stage == SEARCH and self.about else f"{self.stage} "
         members = "" if self.is_told else f"candidate={self.members[0]} "
         if len(self.members) > 1 and members:
             members = f"candidate={self.members[0]}..{self.members[-1]} ({len(self.members)}) "
         about = f"{self.about} " if self.about else ""
-        return f"{self.label}-{about}{stage}{members}{splits}{share}"
+        return f"{self.label}-{about}{stage}{members}{splits}{of_rows}"
 
     @property
-    def places(self) -> list[Place]:
+    def cell_keys(self) -> list[CellKey]:
         """The identity of each of its rows, split by split."""
         return [
             (self.stage, member, split, self.share)
@@ -146,27 +148,33 @@ class Task:
             for member in self.members
         ]
 
-    def without(self, done: Collection[Place]) -> Task | None:
+    def without(self, done: Collection[CellKey]) -> Task | None:
         """Return the task without finished candidates and splits; None if nothing is left."""
-        left = [place for place in self.places if place not in done]
-        if not left:
+        remaining = [key for key in self.cell_keys if key not in done]
+        if not remaining:
             return None
-        members = tuple(m for m in self.members if any(m == one for _, one, _, _ in left))
-        splits = tuple(s for s in self.splits if any(s == one for _, _, one, _ in left))
-        share = len(members) * len(splits) / (len(self.members) * len(self.splits))
-        return replace(self, members=members, splits=splits, cost=self.cost * share)
+        members = tuple(
+            m for m in self.members if any(m == member for _, member, _, _ in remaining)
+        )
+        splits = tuple(s for s in self.splits if any(s == split for _, _, split, _ in remaining))
+        fraction = len(members) * len(splits) / (len(self.members) * len(self.splits))
+        return replace(self, members=members, splits=splits, cost=self.cost * fraction)
 
     def part(self, splits: Iterable[int]) -> Task:
         """Return some splits of the task as a task by themselves."""
-        some = tuple(splits)
-        return replace(self, splits=some, cost=self.cost * len(some) / len(self.splits))
+        part_splits = tuple(splits)
+        return replace(
+            self, splits=part_splits, cost=self.cost * len(part_splits) / len(self.splits)
+        )
 
     @property
     def by_split(self) -> list[Task]:
         """Return a task for each split, at the price of doing shared work again."""
-        anew = SHARED_BY_SPLITS * self.cost
+        repeated_cost = SHARED_BY_SPLITS * self.cost
         parts = [self.part([split]) for split in self.splits]
-        return [replace(one, cost=one.cost + anew * (1 - 1 / len(parts))) for one in parts]
+        return [
+            replace(part, cost=part.cost + repeated_cost * (1 - 1 / len(parts))) for part in parts
+        ]
 
 
 @dataclass(frozen=True)
@@ -206,10 +214,10 @@ def make_tasks(
         for number in dict.fromkeys(groups[i] for i in request.candidates)
         for task in _tasks_of_group(problem, stage, request, number, n_workers, n_scattered)
     ]
-    known = Counter((task.label, task.about, task.splits) for task in tasks)
+    counts = Counter((task.label, task.about, task.splits) for task in tasks)
     return [
         replace(task, is_told=True)
-        if task.about and not task.drawn and known[task.label, task.about, task.splits] == 1
+        if task.about and not task.drawn and counts[task.label, task.about, task.splits] == 1
         else task
         for task in tasks
     ]
@@ -219,22 +227,26 @@ def _tasks_of_group(
     problem: Problem, stage: str, request: Request, number: int, n_workers: int, n_scattered: int
 ) -> Iterator[Task]:
     """Yield the tasks of a request's candidates that are of a group."""
-    X, share, group = problem.data.X, request.share, problem.groups[number]
+    X, fraction, group = problem.data.X, request.share, problem.groups[number]
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
-    wanted = set(request.candidates)
-    members = [member for member in group.members if member in wanted]
-    kind = group.shared or PlainFits()
-    together = kind.splits_together and not learns_apart(group, problem.data)
+    requested_candidates = set(request.candidates)
+    members = [member for member in group.members if member in requested_candidates]
+    shared_fit = group.shared or PlainFits()
+    splits_together = shared_fit.splits_together and not learns_apart(group, problem.data)
     finals = {member: problem.candidates[member].final for member in members}
-    for places in kind.partition(list(finals.values()), n_workers):
-        part = tuple(members[i] for i in places)
-        own = [finals[member] for member in part]
-        label, about = problem.candidates[part[0]].algorithm, kind.describe(own)
-        cost = kind.cost(own, round(share * shape[0]), shape[-1])
+    for indices in shared_fit.partition(list(finals.values()), n_workers):
+        part = tuple(members[i] for i in indices)
+        part_finals = [finals[member] for member in part]
+        label, about = problem.candidates[part[0]].algorithm, shared_fit.describe(part_finals)
+        cost = shared_fit.cost(part_finals, round(fraction * shape[0]), shape[-1])
         drawn = {member: problem.candidates[member] for member in part if member >= n_scattered}
-        for splits in [request.splits] if together else [(split,) for split in request.splits]:
-            task = Task(stage, number, part, splits, share, label, about, cost=cost * len(splits))
-            yield replace(task, drawn=drawn, own=group) if drawn else task
+        for splits in (
+            [request.splits] if splits_together else [(split,) for split in request.splits]
+        ):
+            task = Task(
+                stage, number, part, splits, fraction, label, about, cost=cost * len(splits)
+            )
+            yield replace(task, drawn=drawn, drawn_group=group) if drawn else task
 
 
 def fit_task(
@@ -257,7 +269,7 @@ def fit_task(
     try:
         yield from _fits(problem, task, candidates, substitutes, n_threads, alone, fit_options)
     finally:
-        if any(one.implementation == "cuml" for one in substitutes):
+        if any(replacement.implementation == "cuml" for replacement in substitutes):
             free_unused()
 
 
@@ -272,19 +284,21 @@ def _fits(
 ) -> Iterator[Fit | Progress]:
     group = problem.shared_by(task)
     # What is not scikit-learn's shares nothing.
-    is_replaced = group.shared is not None and any(one.replaced for one in substitutes)
+    is_replaced = group.shared is not None and any(
+        replacement.replaced for replacement in substitutes
+    )
     shared = None if is_replaced else group.shared
-    group = Group(task.members, shared, group.most if shared else ())
-    estimators = [one.estimator for one in substitutes]
+    group = CandidateGroup(task.members, shared, group.step_widths if shared else ())
+    estimators = [replacement.estimator for replacement in substitutes]
     limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
     if hasattr(estimators[0], "fit"):
         from sklearn.base import clone
 
-        estimators = [clone(one) for one in estimators]
+        estimators = [clone(estimator) for estimator in estimators]
         if alone and n_threads is not None:
-            estimators = [with_jobs(one, n_threads) for one in estimators]
+            estimators = [with_jobs(estimator, n_threads) for estimator in estimators]
             limits = limited(n_threads)
-    scorer, (data, splits) = problem.scorer, rows_of_share(problem, task)
+    scorer, (data, splits) = problem.scorer, rows_of_fraction(problem, task)
     rows = SplitRows(
         data,
         splits,
@@ -295,34 +309,40 @@ def _fits(
         scorer.parts,
         scorer.fit_params,
         seed=problem.seed,
-        share=task.share,
+        fraction=task.share,
     )
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):
             if isinstance(item, Fit):
-                used, plain = substitutes[item.candidate], candidates[item.candidate]
+                used_substitute, plain_estimator = (
+                    substitutes[item.candidate],
+                    candidates[item.candidate],
+                )
                 if not item.implementation:  # else its solver says what was fitted
-                    item.implementation, item.reason = used.implementation, used.reason
-                if used.replaced and (error := item.scores["fit_error"]):
-                    estimator, number = clone(plain), task.splits[item.split]
+                    item.implementation, item.reason = (
+                        used_substitute.implementation,
+                        used_substitute.reason,
+                    )
+                if used_substitute.replaced and (error := item.scores["fit_error"]):
+                    estimator, number = clone(plain_estimator), task.splits[item.split]
                     if n_threads is not None:
                         estimator = with_jobs(estimator, n_threads)
-                    group = Group((task.members[item.candidate],))
-                    again = replace(rows, numbers=[number], estimator=estimator)
-                    items = fit_group(group, [estimator], again, scorer)
+                    group = CandidateGroup((task.members[item.candidate],))
+                    retry_rows = replace(rows, numbers=[number], estimator=estimator)
+                    items = fit_group(group, [estimator], retry_rows, scorer)
                     item = replace(
                         next(fit for fit in items if isinstance(fit, Fit)),
                         candidate=item.candidate,
                         split=item.split,
-                        implementation=substitute(plain, "cpu").implementation,
-                        reason=f"{used.implementation} failed: {error_line(error)}",
+                        implementation=substitute(plain_estimator, "cpu").implementation,
+                        reason=f"{used_substitute.implementation} failed: {error_line(error)}",
                     )
                 if is_replaced and not item.apart:
-                    item.apart = f"{used.implementation} shares nothing"
+                    item.apart = f"{used_substitute.implementation} shares nothing"
             yield item
 
 
-def rows_of_share(problem: Problem, task: Task) -> tuple[FoldedData, Sequence[Split]]:
+def rows_of_fraction(problem: Problem, task: Task) -> tuple[FoldedData, Sequence[Split]]:
     """The rows of a task and its stage's splits of them, without rows that are in no split.
 
     A kernel of all rows would be made where a share of them is asked for. Made once in a process.
@@ -337,13 +357,13 @@ def rows_of_share(problem: Problem, task: Task) -> tuple[FoldedData, Sequence[Sp
     if not isinstance(y, np.ndarray):
         return data, splits
 
-    def restricted() -> tuple[FoldedData, Sequence[Split]]:
+    def restrict() -> tuple[FoldedData, Sequence[Split]]:
         rows = np.unique(np.concatenate([part for split in splits for part in split]))
         return data.taking(rows), renumbered(splits, rows, len(y))
 
-    share: tuple[FoldedData, Sequence[Split]]
-    share = data.placement.get(("rows", task.stage, task.share), restricted)
-    return share
+    fraction_rows: tuple[FoldedData, Sequence[Split]]
+    fraction_rows = data.placement.get(("rows", task.stage, task.share), restrict)
+    return fraction_rows
 
 
 def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row | Progress]:
@@ -358,7 +378,7 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
     group = problem.shared_by(task)
     family = group.name
     yield from importing(group.shared.package if group.shared else "")
-    waiting: list[dict[int, Row]] = [{} for _ in task.splits]
+    rows_by_split: list[dict[int, Row]] = [{} for _ in task.splits]
     n_splits, fraction = len(task.splits), 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -367,9 +387,9 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
                 fraction = item.fraction
             else:
                 split, member = task.splits[item.split], task.members[item.candidate]
-                rows, candidate = waiting[item.split], problem.candidate(task, member)
-                place = task.stage, member, split, task.share
-                rows[item.candidate] = row_of(problem, candidate, place, item, family)
+                rows, candidate = rows_by_split[item.split], problem.candidate(task, member)
+                key = task.stage, member, split, task.share
+                rows[item.candidate] = cell_row(problem, candidate, key, item, family)
                 if len(rows) < len(task.members):
                     continue
                 yield from (rows[i] for i in range(len(rows)))
@@ -382,7 +402,7 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
         raise RuntimeError(f"{n_splits} of {len(task.splits)} splits of {task.name} lack fits")
 
 
-def rows_of(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:
+def task_rows(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:
     """Return all rows of a task; see ``run_task``."""
     return [item for item in run_task(problem, task, n_threads) if not isinstance(item, Progress)]
 
@@ -394,15 +414,15 @@ def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
     problem, fit = problem.of(task.stage), Fit(0, 0, scores=scores, n_fits=0)
     family = problem.shared_by(task).name
     return [
-        row_of(problem, problem.candidate(task, place[1]), place, fit, family)
-        for place in task.places
+        cell_row(problem, problem.candidate(task, key[1]), key, fit, family)
+        for key in task.cell_keys
     ]
 
 
-def row_of(problem: Problem, candidate: Candidate, place: Place, fit: Fit, family: str) -> Row:
+def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, family: str) -> Row:
     """Return the row of a scored fit; ``family`` is the name of the work that it shares."""
-    stage, member, split, share = place
-    train, test = problem.splits[stage, share][split]
+    stage, member, split, fraction = key
+    train, test = problem.splits[stage, fraction][split]
     names = problem.scorer.names
     by_name = fit.scores["test_scores"]
     by_name = by_name if isinstance(by_name, dict) else dict.fromkeys(names, by_name)
@@ -428,8 +448,8 @@ def row_of(problem: Problem, candidate: Candidate, place: Place, fit: Fit, famil
         "params": candidate.text,
         "stage": stage,
         "split": split,
-        "fold": split if stage == problem.search and share == WHOLE else -1,
-        "share": share,
+        "fold": split if stage == problem.search and fraction == WHOLE else -1,
+        "share": fraction,
         "n_train": len(train),
         "n_validation": len(test),
         "n_errors": n_errors,
@@ -464,6 +484,6 @@ def finite(score: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def place_of(row: Mapping[str, Any]) -> Place:
+def cell_key_of(row: Mapping[str, Any]) -> CellKey:
     """Return the identity of a row."""
     return row["stage"], row["candidate"], row["split"], row["share"]

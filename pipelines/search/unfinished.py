@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.ranking import TIE_DECIMALS
 from pipelines.search.strategies.base import WHOLE, Stop
-from pipelines.search.summary import share_in_words
+from pipelines.search.summary import fraction_in_words
 from pipelines.search.tasks import SEARCH, Problem
 
 if TYPE_CHECKING:
@@ -60,35 +60,37 @@ def with_unfinished(
     by_share = cells.groupby(["candidate", "share"])["score"].agg(["size", "count", "mean"])
     largest = by_share.reset_index().drop_duplicates("candidate", keep="last")
     tried = {int(row.pop("candidate")): row for row in largest.to_dict("records")}
-    nothing: dict[Any, Any] = {"share": 0.0, "size": 0, "count": 0, "mean": math.nan}
+    no_cells: dict[Any, Any] = {"share": 0.0, "size": 0, "count": 0, "mean": math.nan}
     states = list[dict[str, Any]]()
-    for place, candidate in enumerate(problem.candidates):
-        row, stop = tried.get(place, nothing), stopped.get(place)
-        share, n, n_ok, score = (row[name] for name in ("share", "size", "count", "mean"))
-        if share == WHOLE and n >= n_splits:
+    for index, candidate in enumerate(problem.candidates):
+        row, stop = tried.get(index, no_cells), stopped.get(index)
+        fraction, n, n_ok, score = (row[name] for name in ("share", "size", "count", "mean"))
+        if fraction == WHOLE and n >= n_splits:
             continue
         state = {name: candidate.parameters[name] for name in problem.columns}
-        state["candidate"] = place
-        state["n_ok"] = n_ok if share == WHOLE else 0
+        state["candidate"] = index
+        state["n_ok"] = n_ok if fraction == WHOLE else 0
         state["score_part"] = score if n_ok == n else math.nan
         state["behind"] = math.nan if stop is None or stop.behind is None else stop.behind
-        state["stopped"] = in_words(stop or Stop(n, share, None), stop is not None, splits, measure)
-        order = {"tried": (-share, -n), "tie": -round(state["score_part"], TIE_DECIMALS)}
+        state["stopped"] = describe_stop(
+            stop or Stop(n, fraction, None), stop is not None, splits, measure
+        )
+        order = {"tried": (-fraction, -n), "tie": -round(state["score_part"], TIE_DECIMALS)}
         states.append(state | order)
     table = ranked.assign(score_part=ranked["score_mean"], behind=math.nan, stopped="")
     if not states:
         return table
-    found = pd.DataFrame(states)
-    of_ranked = table["candidate"].map(found.set_index("candidate")["stopped"])
+    unfinished = pd.DataFrame(states)
+    of_ranked = table["candidate"].map(unfinished.set_index("candidate")["stopped"])
     table["stopped"] = of_ranked.fillna("").astype(table["stopped"].dtype)
-    found = found[~found["candidate"].isin(table["candidate"])]
-    found = found.sort_values(["tried", "tie", *(problem.columns or ["candidate"])])
-    found["rank"] = range(len(table) + 1, len(table) + len(found) + 1)
-    found = found.reindex(columns=table.columns).astype(table.dtypes)
-    return pd.concat([table, found], ignore_index=True)
+    unfinished = unfinished[~unfinished["candidate"].isin(table["candidate"])]
+    unfinished = unfinished.sort_values(["tried", "tie", *(problem.columns or ["candidate"])])
+    unfinished["rank"] = range(len(table) + 1, len(table) + len(unfinished) + 1)
+    unfinished = unfinished.reindex(columns=table.columns).astype(table.dtypes)
+    return pd.concat([table, unfinished], ignore_index=True)
 
 
-def in_words(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
+def describe_stop(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
     """How far a candidate got, and why no further.
 
     Parameters
@@ -101,8 +103,8 @@ def in_words(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> st
         return NOT_TRIED
     words = "stopped" if is_given_up else "out of time"
     words += f" after {stop.n_splits} of {splits}"
-    if stop.share < WHOLE:
-        words = f"{words.partition(' after ')[0]} on {share_in_words(stop.share)} of the rows"
+    if stop.fraction < WHOLE:
+        words = f"{words.partition(' after ')[0]} on {fraction_in_words(stop.fraction)} of the rows"
     if not is_given_up:
         return words
     return f"{words}, " + (
@@ -130,13 +132,15 @@ def strategy_entries(
     fits = dict(sorted(Counter(cells["share"].tolist()).items()))
     seconds = dict.fromkeys(fits, 0.0)
     for task in tasks:
-        of = [row["share"] for row in task["rows"] if row.get("stage") == SEARCH]
-        if of and of[0] in seconds:
-            seconds[of[0]] += max(0.0, task["seconds"] - task.get("compile_seconds", 0.0))
+        task_fractions = [row["share"] for row in task["rows"] if row.get("stage") == SEARCH]
+        if task_fractions and task_fractions[0] in seconds:
+            seconds[task_fractions[0]] += max(
+                0.0, task["seconds"] - task.get("compile_seconds", 0.0)
+            )
     states, n_splits = candidates["stopped"], len(problem.splits[SEARCH, WHOLE])
-    first = dict[str, str]()
-    for place, state in zip(candidates["candidate"], states, strict=True):
-        first.setdefault(problem.candidates[place].algorithm, state)
+    first_state = dict[str, str]()
+    for index, state in zip(candidates["candidate"], states, strict=True):
+        first_state.setdefault(problem.candidates[index].algorithm, state)
     entries = {
         "name": name,
         "n_candidates": len(candidates),
@@ -146,9 +150,10 @@ def strategy_entries(
         "n_stopped": int(states.str.startswith("stopped").sum()),
         "n_out_of_time": int(states.str.startswith("out of time").sum()),
         "n_not_tried": int((states == NOT_TRIED).sum()),
-        "left_out": {algorithm: state for algorithm, state in first.items() if state},
+        "left_out": {algorithm: state for algorithm, state in first_state.items() if state},
         "parts": [
-            {"share": share, "fits": n, "seconds": seconds[share]} for share, n in fits.items()
+            {"share": fraction, "fits": n, "seconds": seconds[fraction]}
+            for fraction, n in fits.items()
         ],
     }
     return {"strategy": entries}

@@ -45,12 +45,12 @@ class Calibration:
         """
         from scipy.special import expit
 
-        each = expit(-(self.slopes * values.reshape(len(values), -1) + self.offsets))
-        if each.shape[1] == 1:
-            return np.concatenate([1.0 - each, each], axis=1)
-        total = each.sum(axis=1, keepdims=True)
-        uniform = np.full_like(each, 1.0 / each.shape[1])
-        return np.divide(each, total, out=uniform, where=total > 0)
+        probabilities = expit(-(self.slopes * values.reshape(len(values), -1) + self.offsets))
+        if probabilities.shape[1] == 1:
+            return np.concatenate([1.0 - probabilities, probabilities], axis=1)
+        total = probabilities.sum(axis=1, keepdims=True)
+        uniform = np.full_like(probabilities, 1.0 / probabilities.shape[1])
+        return np.divide(probabilities, total, out=uniform, where=total > 0)
 
 
 def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:

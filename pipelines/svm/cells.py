@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
-from pipelines.svm.search import Search
+from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import CONVERGED, Solutions
 
 
@@ -98,7 +98,7 @@ def fits_of_fold(
     g: int,
     fold: int,
     ascending: np.ndarray,
-    search: Search,
+    search: PathSearch,
     solutions: Solutions,
     scores: Scores,
     score_seconds: float,
@@ -114,15 +114,15 @@ def fits_of_fold(
     n_support = solutions.support[fold].sum(axis=1)
     status = solutions.status[fold].max(axis=0)
     fits = []
-    for c, place in enumerate(np.argsort(ascending)):
-        predictions = {"predict": search.layout.classes[scores.codes[:, place]]}
+    for c, position in enumerate(np.argsort(ascending)):
+        predictions = {"predict": search.layout.classes[scores.codes[:, position]]}
         if scores.values is not None:
-            predictions["problem_values"] = scores.values[:, :, place]
+            predictions["problem_values"] = scores.values[:, :, position]
         fit = Fit(g * ascending.size + c, fold, Predictions(predictions))
-        fit.fit_seconds, fit.score_seconds = float(effort[place]), score_seconds / ascending.size
-        fit.n_support, fit.n_iterations = int(n_support[place]), int(iterations[place])
-        objectives = solutions.objectives[fold, :, place]
-        fit.details = {"objectives": objectives, "status": int(status[place])}
+        fit.fit_seconds, fit.score_seconds = float(effort[position]), score_seconds / ascending.size
+        fit.n_support, fit.n_iterations = int(n_support[position]), int(iterations[position])
+        objectives = solutions.objectives[fold, :, position]
+        fit.details = {"objectives": objectives, "status": int(status[position])}
         fit.converged = fit.details["status"] == CONVERGED
         fits.append(fit)
     return fits

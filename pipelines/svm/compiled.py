@@ -52,14 +52,14 @@ class _Announcement(Listener):
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
-        self._depth, self._said = 0, False
+        self._depth, self._is_announced = 0, False
 
     def on_start(self, event: Event) -> None:
         """Wait for a second from the outermost function on: numba compiles one at a time."""
         if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
             return
         self._depth += 1
-        if self._depth == 1 and not self._said:
+        if self._depth == 1 and not self._is_announced:
             self._timer = threading.Timer(SECONDS_OF_SILENCE, self._say)
             self._timer.daemon = True
             self._timer.start()
@@ -73,7 +73,7 @@ class _Announcement(Listener):
             self._timer.cancel()
 
     def _say(self) -> None:
-        self._said = True
+        self._is_announced = True
         logging.getLogger(__name__).warning("compiling code for this problem, kept for later runs")
 
 
@@ -182,12 +182,12 @@ class _OneCompiler:
 
     def load(self, signature: Any, target: Any) -> Any:
         """Load what is kept, if need be when another process has compiled it."""
-        found = self._load(signature, target)
-        if found is None and self._lock.file is None:
+        overload = self._load(signature, target)
+        if overload is None and self._lock.file is None:
             self._lock.file = _locked(self._path.with_name(f"{self._path.name}.lock"))
-            found = self._load(signature, target)
-        (COMPILED if found is None else LOADED).append(self._path)
-        return found
+            overload = self._load(signature, target)
+        (COMPILED if overload is None else LOADED).append(self._path)
+        return overload
 
 
 def _locked(path: Path) -> IO[bytes] | None:
@@ -255,14 +255,14 @@ def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function
     signature = inspect.signature(make)
 
     @cache
-    def made(*arguments: Any) -> _Function:
+    def function_of(*arguments: Any) -> _Function:
         return cached_with(make(*arguments), *folders, variant=arguments)
 
     @wraps(make)
-    def find(*arguments: Any, **named: Any) -> _Function:
-        bound = signature.bind(*arguments, **named)
+    def find(*arguments: Any, **keywords: Any) -> _Function:
+        bound = signature.bind(*arguments, **keywords)
         bound.apply_defaults()
-        return made(*bound.arguments.values())
+        return function_of(*bound.arguments.values())
 
     return find
 

@@ -27,7 +27,7 @@ _DIFFERENCES = 1 << 18
 _SAMPLE, _FAR = 8, 64
 
 
-def least_share(dtype: Any) -> float:
+def least_fraction(dtype: Any) -> float:
     """Return which share of the sum of two squared norms a distance made of products must have."""
     dtype = np.dtype(dtype)
     return float(_ROUNDINGS * np.finfo(dtype).eps / _ACCURACY[dtype])
@@ -36,7 +36,7 @@ def least_share(dtype: Any) -> float:
 def finish_distances(
     products: np.ndarray,
     rows: np.ndarray,
-    others: np.ndarray,
+    other_rows: np.ndarray,
     norms: np.ndarray,
     other_norms: np.ndarray,
     out: np.ndarray,
@@ -50,7 +50,7 @@ def finish_distances(
     norms, other_norms : squared
     out : float array of shape (n, m), which may be ``products``, output
     """
-    share = least_share(products.dtype)
+    fraction = least_fraction(products.dtype)
     hashes: list[np.ndarray] = []  # of rows and of others, where many distances are small
     step = max(1, PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
     # Made once: in Dask's workers the pages of such arrays are given back each time.
@@ -63,24 +63,24 @@ def finish_distances(
         np.add(norms[piece, None], other_norms[None, :], out=sums)
         np.multiply(products[piece], -2, out=distances)
         distances += sums
-        sums *= share
+        sums *= fraction
         if np.count_nonzero(distances <= sums) > 2 * len(rows):
             hashes = hashes or [
-                np.array([hash(row.tobytes()) for row in side]) for side in (rows, others)
+                np.array([hash(row.tobytes()) for row in side]) for side in (rows, other_rows)
             ]
             equal = hashes[0][piece, None] == hashes[1]
             distances[equal], sums[equal] = 0, -1  # done
-        mend_small(distances, sums, rows[piece], others)
+        mend_small(distances, sums, rows[piece], other_rows)
         out[piece] = distances
 
 
-def mend_small(distances: Any, sums: Any, rows: Any, others: Any, xp: Any = np) -> None:
+def mend_small(distances: Any, sums: Any, rows: Any, other_rows: Any, xp: Any = np) -> None:
     """Replace distances that are too small for products by those made from differences.
 
     Parameters
     ----------
     distances : float array of shape (n, m), made of products of the precision of ``rows``, output
-    sums : of the squared norms times ``least_share``, of the same shape
+    sums : of the squared norms times ``least_fraction``, of the same shape
     rows, others : float arrays of shape (n, n_features) and (m, n_features)
     xp : array module
     """
@@ -92,7 +92,7 @@ def mend_small(distances: Any, sums: Any, rows: Any, others: Any, xp: Any = np) 
     for at in range(0, len(first), step):
         i, j = first[at : at + step], second[at : at + step]
         difference = rows[i].astype(np.float64)
-        difference -= others[j]
+        difference -= other_rows[j]
         distances[i, j] = (difference * difference).sum(axis=1)
 
 
@@ -107,5 +107,5 @@ def single_will_do(rows: Any, xp: Any = np) -> bool:
     sample = xp.concatenate([rows[:: max(1, len(rows) // _SAMPLE)], rows[far]])
     sums = (sample * sample).sum(axis=1)[:, None] + norms
     distances = sums - 2 * (sample @ rows.T)
-    mend_small(distances, sums * least_share(np.float64), sample, rows, xp)
-    return not bool(((distances > 0) & (distances <= sums * least_share(np.float32))).any())
+    mend_small(distances, sums * least_fraction(np.float64), sample, rows, xp)
+    return not bool(((distances > 0) & (distances <= sums * least_fraction(np.float32))).any())

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.data.dataset import by_name, rows_of
+from pipelines.data.dataset import by_name, take_rows
 from pipelines.data.model_file import (
     Arrays,
     labels_as_json,
     labels_from_json,
-    load_model,
+    read_model_file,
     write_model,
 )
 from pipelines.data.preparation import Fitted, fitted_from
@@ -75,7 +75,7 @@ class _SupportVectors:
         values = np.empty((len(X), len(self.intercepts)))
         for start in range(0, len(X), step):
             block = slice(start, start + step)
-            rows = self.scaling.transform(rows_of(X, block)).astype(np.float64)
+            rows = self.scaling.transform(take_rows(X, block)).astype(np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
                 if not kernel.is_given:
                     rows -= centre
@@ -93,13 +93,13 @@ class _SupportVectors:
 
         arrays, about : stored beside it, for an estimator around it
         """
-        own, texts = self._own()
-        own |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
+        machine_arrays, texts = self._stored_parts()
+        machine_arrays |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
         kernel = {name: getattr(self.kernel, name) for name in ("name", "degree", "coef0")}
         about = {"kernel": kernel, "gamma": float(self.gamma)} | texts | about
-        write_model(path, own | (arrays or {}), about)
+        write_model(path, machine_arrays | (arrays or {}), about)
 
-    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+    def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:
         """Return what is stored of a kind of machine beside the parts that both have."""
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class _SupportVectors:
         InputError
             The file is missing or not such a file.
         """
-        return load_model(
+        return read_model_file(
             path,
             cls.from_stored,
             "a model that this program saved",
@@ -121,7 +121,7 @@ class _SupportVectors:
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
-        """Return the machine in the content of a file, or raise what ``load_model`` takes."""
+        """Return the machine in the content of a file, or raise what ``read_model_file`` takes."""
         raise NotImplementedError
 
     @classmethod
@@ -131,7 +131,7 @@ class _SupportVectors:
         about: Mapping[str, Any],
         n_problems: int,
         shapes: Mapping[str, Any],
-        **own: Any,
+        **fields: Any,
     ) -> Self:
         """Return a machine whose parts belong together; ``own`` are the fields of its kind.
 
@@ -158,7 +158,7 @@ class _SupportVectors:
             kernel=Kernel(**about["kernel"]),
             gamma=float(about["gamma"]),
             scaling=scaling,
-            **own,
+            **fields,
         )
 
 
@@ -216,7 +216,7 @@ class KernelMachine(_SupportVectors):
         """Return indices into ``classes_`` for unscaled rows, int of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
-    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+    def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:
         about = {"classes": labels_as_json(self.classes_), "decision": self.decision}
         if self.calibration is None:
             return {}, about
@@ -270,7 +270,7 @@ class KernelRegressor(_SupportVectors):
         """Return targets of unscaled rows, a float64 array of shape (n_samples,)."""
         return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
 
-    def _own(self) -> tuple[Arrays, dict[str, Any]]:
+    def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:
         return {}, {"target_mean": self.target_mean, "target_scale": self.target_scale}
 
     @classmethod

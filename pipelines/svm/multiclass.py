@@ -24,7 +24,7 @@ def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
     array of shape (n_classes - 1, n_support_vectors)
     """
     dual_coef = np.zeros((len(n_support) - 1, len(coefficients)))
-    for column, (i, own_i), (j, own_j) in _places(n_support):
+    for column, (i, own_i), (j, own_j) in _pair_slices(n_support):
         dual_coef[j - 1, own_i] = coefficients[own_i, column]
         dual_coef[i, own_j] = coefficients[own_j, column]
     return dual_coef
@@ -34,18 +34,20 @@ def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
     """Return ``SVC.dual_coef_`` with a column for each pair: what ``compact`` takes."""
     n_pairs = len(n_support) * (len(n_support) - 1) // 2
     coefficients = np.zeros((dual_coef.shape[1], n_pairs))
-    for column, (i, own_i), (j, own_j) in _places(n_support):
+    for column, (i, own_i), (j, own_j) in _pair_slices(n_support):
         coefficients[own_i, column] = dual_coef[j - 1, own_i]
         coefficients[own_j, column] = dual_coef[i, own_j]
     return coefficients
 
 
-def _places(n_support: np.ndarray) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
+def _pair_slices(
+    n_support: np.ndarray,
+) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
     """Yield every pair's number, and each of its classes with the places of its support vectors."""
     ends = np.cumsum(n_support)
-    own = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
+    slices = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
     for column, (i, j) in enumerate(combinations(range(len(n_support)), 2)):
-        yield column, (i, own[i]), (j, own[j])
+        yield column, (i, slices[i]), (j, slices[j])
 
 
 def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
@@ -94,8 +96,10 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
     least = np.full(len(values), np.inf)
     for column, (positive, negative) in enumerate(combinations(range(n_classes), 2)):
         for code, sign in ((positive, 1), (negative, -1)):
-            own = codes == code
-            least[own] = np.minimum(least[own], sign * values[own, column])
+            is_predicted = codes == code
+            least[is_predicted] = np.minimum(
+                least[is_predicted], sign * values[is_predicted, column]
+            )
     return least
 
 

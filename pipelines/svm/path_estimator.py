@@ -17,7 +17,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from pipelines.data.model_file import Arrays, load_model
+from pipelines.data.model_file import Arrays, read_model_file
 from pipelines.data.scaling import FittedScaling
 from pipelines.sklearn_private import Interval, Options, StrOptions, check_y
 from pipelines.svm.kernel import DEFINITE, KERNELS, PRECOMPUTED, gamma_of
@@ -229,7 +229,7 @@ class PathEstimator(BaseEstimator):
         InputError
             The file is missing, damaged or something else.
         """
-        return load_model(
+        return read_model_file(
             Path(path),
             cls._from_stored,
             f"a file that {cls.__name__}.save wrote",

@@ -349,10 +349,10 @@ def checked_weights(
     if sample_weight is None:
         return None
     weights: np.ndarray = check_sample_weight(sample_weight, X, dtype=np.float64)
-    lost = np.setdiff1d(np.arange(len(classes)), codes[weights > 0])
-    if len(lost):
+    missing_classes = np.setdiff1d(np.arange(len(classes)), codes[weights > 0])
+    if len(missing_classes):
         raise ValueError(
             f"sample_weight must be above 0 for a row of every class, class "
-            f"{str(classes[lost[0]])!r} has none; drop the rows of that class"
+            f"{str(classes[missing_classes[0]])!r} has none; drop the rows of that class"
         )
     return weights

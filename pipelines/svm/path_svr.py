@@ -159,7 +159,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         if sample_weight is not None:
             weights = check_sample_weight(sample_weight, rows, dtype=np.float64)
         targets = np.asarray(targets, np.float64)
-        mean, scale = target_scaling(targets) if self.scale_target else (0.0, 1.0)
+        mean, scale = target_moments(targets) if self.scale_target else (0.0, 1.0)
         settings, scaled = Settings.of(self), (targets - mean) / scale
         if settings.n_landmarks:
             from pipelines.svm.landmarks.search import fit_regressor
@@ -198,6 +198,6 @@ class PathSVR(RegressorMixin, PathEstimator):
         return self._values(X)[:, 0] * self.machine_.target_scale + self.machine_.target_mean
 
 
-def target_scaling(targets: np.ndarray) -> tuple[float, float]:
+def target_moments(targets: np.ndarray) -> tuple[float, float]:
     """Return mean and standard deviation of targets, the latter 1 where they are all equal."""
     return float(np.mean(targets)), float(np.std(targets)) or 1.0

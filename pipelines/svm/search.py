@@ -56,7 +56,7 @@ def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PathProblem:
     """Class ``first`` (+1) against class ``second`` (-1), or, None, all others."""
 
     first: int
@@ -69,7 +69,7 @@ class Problem:
         return np.concatenate([np.arange(starts[code], starts[code + 1]) for code in classes])
 
 
-def problems_of(n_classes: int, decision: str) -> list[Problem]:
+def problems_of(n_classes: int, decision: str) -> list[PathProblem]:
     """Return the binary problems of a multi-class fit, in scikit-learn's order.
 
     Two classes make one problem under either decision.  Its first class is the
@@ -77,12 +77,12 @@ def problems_of(n_classes: int, decision: str) -> list[Problem]:
     of the pair.
     """
     if decision == "ovo" or n_classes == 2:
-        return [Problem(a, b) for a in range(n_classes) for b in range(a + 1, n_classes)]
-    return [Problem(c, None) for c in range(n_classes)]
+        return [PathProblem(a, b) for a in range(n_classes) for b in range(a + 1, n_classes)]
+    return [PathProblem(c, None) for c in range(n_classes)]
 
 
 def class_factors(
-    layout: Layout, problem: Problem, weight: np.ndarray, class_weight: ClassWeight
+    layout: Layout, problem: PathProblem, weight: np.ndarray, class_weight: ClassWeight
 ) -> np.ndarray:
     """Return the factor of C for each class of a problem.
 
@@ -103,8 +103,8 @@ def class_factors(
         return np.array([float(class_weight.get(c, 1.0)) for c in layout.classes.tolist()])
     counts = np.add.reduceat(weight, layout.starts[:-1])
     if problem.second is None:
-        own = np.arange(n_classes) == problem.first
-        counts = np.where(own, counts[problem.first], counts.sum() - counts[problem.first])
+        is_first = np.arange(n_classes) == problem.first
+        counts = np.where(is_first, counts[problem.first], counts.sum() - counts[problem.first])
         present = 2
     else:
         present = int(np.count_nonzero(counts))
@@ -112,7 +112,7 @@ def class_factors(
 
 
 @dataclass(frozen=True)
-class Search:
+class PathSearch:
     """The prepared search of one call, which all gammas share.
 
     counts : float64 (n_folds, n), how often each sorted row trains
@@ -126,7 +126,7 @@ class Search:
     """
 
     layout: Layout
-    problems: list[Problem]
+    problems: list[PathProblem]
     counts: np.ndarray
     weights: np.ndarray
     validation: list[np.ndarray]
@@ -134,10 +134,10 @@ class Search:
     settings: Settings
     kernel: Kernel
     with_values: bool = False
-    kept: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
     only: Sequence[int] | None = None
 
-    def at(self, gamma: float) -> Search:
+    def at(self, gamma: float) -> PathSearch:
         """Return the search of one gamma."""
         return replace(self, kernel=self.settings.at(gamma))
 
@@ -197,8 +197,8 @@ def search_folds(
     folds: Sequence[tuple[np.ndarray, np.ndarray]],
     settings: Settings,
     sample_weight: np.ndarray | None = None,
-    **more: Any,
-) -> tuple[Search, np.ndarray]:
+    **fields: Any,
+) -> tuple[PathSearch, np.ndarray]:
     """Return the search of a cross-validation, and the order in which its C's ascend.
 
     Rows are sorted by class and by the first fold that validates them. Two copies of a training
@@ -213,19 +213,19 @@ def search_folds(
     counts = weights = np.stack(counted).astype(np.float64)[:, layout.order]
     if sample_weight is not None:
         weights = counts * np.maximum(np.asarray(sample_weight, np.float64)[layout.order], 0)
-    place = np.empty_like(layout.order)
-    place[layout.order] = np.arange(len(y))
+    positions = np.empty_like(layout.order)
+    positions[layout.order] = np.arange(len(y))
     ascending = np.argsort(Cs, kind="stable")
-    search = Search(
+    search = PathSearch(
         layout,
         problems_of(layout.n_classes, settings.decision),
         counts,
         weights,
-        [place[validation] for _, validation in folds],
+        [positions[validation] for _, validation in folds],
         Cs[ascending],
         settings,
         settings.at(),
-        **more,
+        **fields,
     )
     return search, ascending
 
@@ -236,7 +236,7 @@ def search_all_rows(
     gamma: float,
     settings: Settings,
     sample_weight: np.ndarray | None = None,
-) -> Search:
+) -> PathSearch:
     """Return the search of one fit, which trains on all rows and validates none."""
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)

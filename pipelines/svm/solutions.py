@@ -49,7 +49,7 @@ class Solutions:
         return self.coefficients
 
     @property
-    def rest(self) -> np.ndarray:
+    def kept_decisions(self) -> np.ndarray:
         """``decisions``, where they are kept."""
         assert self.decisions is not None
         return self.decisions

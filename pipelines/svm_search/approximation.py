@@ -13,7 +13,7 @@ from pipelines.data.dataset import CLASSIFICATION, Dataset
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData, to_device
 from pipelines.errors import InputError, opt
-from pipelines.run.progress import clock
+from pipelines.run.progress import time_text
 from pipelines.search.shared.svm import SECONDS_OF_COST, SVCs, SVMParameters, SVRs
 from pipelines.svm.backends.base import Backend, Work
 from pipelines.svm.kernel import DEFINITE
@@ -37,29 +37,33 @@ def choose_approximation(
     InputError
         The kernel or the solver does not go with landmarks.
     """
-    asked, n = options.approximate, len(dataset.y_train)
-    if asked == "none":
+    method, n = options.approximate, len(dataset.y_train)
+    if method == "none":
         if options.landmarks is not None:
             raise InputError(
                 f"{opt('landmarks')} is for {opt('approximate')} nystroem or auto, got "
                 f"{options.landmarks} without it; add it, or leave {opt('landmarks')} out"
             )
-        return asked, ""
+        return method, ""
     for name, allowed in (("kernel", DEFINITE), ("solver", ("auto", "path"))):
         if (value := getattr(options, name)) not in allowed:
             raise InputError(
                 f"{opt(name)} must be one of {', '.join(allowed)} with "
-                f"{opt('approximate', asked)}, got {value!r}; leave one of them out"
+                f"{opt('approximate', method)}, got {value!r}; leave one of them out"
             )
-    reason = "" if asked == "nystroem" else _beyond(options, dataset, points, n_splits, budget)
-    if asked == "auto" and not reason:
+    reason = (
+        ""
+        if method == "nystroem"
+        else _reason_to_approximate(options, dataset, points, n_splits, budget)
+    )
+    if method == "auto" and not reason:
         return "none", "approximate no: the exact kernel is within memory and time"
     of_splits = min(options.landmarks or LANDMARKS, n)
     line = f"{of_splits:,} landmarks of each split stand for its rows"
     return "nystroem", f"approximate {line}{reason and f': {reason}'}"
 
 
-def _beyond(
+def _reason_to_approximate(
     options: SVMOptions,
     dataset: Dataset,
     points: Sequence[Mapping[str, float]],
@@ -69,17 +73,17 @@ def _beyond(
     """Why the exact kernel is beyond this run's memory or time; nothing where it is not."""
     exact, cores = options.settings(), available_cores()
     candidates = [SVMParameters(settings=exact, **point) for point in points]
-    kind = SVCs() if dataset.task == CLASSIFICATION else SVRs()
-    slower, words = kind.beyond_memory(candidates[0], dataset.y_train, cores)
+    shared_fit = SVCs() if dataset.task == CLASSIFICATION else SVRs()
+    slowdown, words = shared_fit.beyond_memory(candidates[0], dataset.y_train, cores)
     if words:
         return words.split(";")[0]
     n_rows, n_features = dataset.X_train.shape[0], dataset.X_train.shape[-1]
-    cost = slower * n_splits * kind.cost(candidates, n_rows, n_features)
+    cost = slowdown * n_splits * shared_fit.cost(candidates, n_rows, n_features)
     seconds = cost * SECONDS_OF_COST / cores
     if budget is not None and seconds > budget:
         return (
-            f"exact fits may take {clock(seconds)} on {cores} cores, of "
-            f"{opt('time_budget')} {clock(budget)}"
+            f"exact fits may take {time_text(seconds)} on {cores} cores, of "
+            f"{opt('time_budget')} {time_text(budget)}"
         )
     return ""
 
@@ -131,8 +135,8 @@ def _predictions(
         svr = candidate.as_estimator().set_params(n_jobs=settings.n_threads)
         return svr.fit(X[:n_rows], y[:n_rows]).predict(X[n_rows:])
     split = np.arange(n_rows), np.arange(n_rows, len(y))
-    what = [split], [0], [candidate.gamma], [candidate.C], settings
-    (fit,) = (item for item in backend.fit_cells(Work(X, y, *what)) if isinstance(item, Fit))
+    arguments = [split], [0], [candidate.gamma], [candidate.C], settings
+    (fit,) = (item for item in backend.fit_cells(Work(X, y, *arguments)) if isinstance(item, Fit))
     if fit.predict is None:
         raise RuntimeError(f"the comparison with exact fits failed: {fit.error}")
     return fit.predict("predict", "test")

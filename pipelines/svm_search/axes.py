@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import REGRESSION, Dataset, rows_of
+from pipelines.data.dataset import REGRESSION, Dataset, take_rows
 from pipelines.errors import InputError, opt
 from pipelines.search.spaces import (
     N_ITER,
@@ -70,14 +70,14 @@ def check_values(name: str, values: Sequence[Value]) -> None:
         One is no such number or word, there is none, or one stands there twice.
     """
     words, is_epsilon = WORDS if name == "gamma" else (), name == "epsilon"
-    what = f"numbers from {0 if is_epsilon else LEAST:g} to {MOST:g}"
-    what += ", scale or auto," if words else ""
-    rule = f"{opt(name)} must be {what} with commas between them"
+    allowed_values = f"numbers from {0 if is_epsilon else LEAST:g} to {MOST:g}"
+    allowed_values += ", scale or auto," if words else ""
+    rule = f"{opt(name)} must be {allowed_values} with commas between them"
     for value in values:
         is_number = not isinstance(value, str) and LEAST <= value <= MOST
         if not (is_number or value in words or (is_epsilon and value == 0)):
-            shown = repr(value) if isinstance(value, str) else f"{value:g}"
-            raise InputError(f"{rule}, got {shown}; for instance {opt(name, EXAMPLES[name])}")
+            value_text = repr(value) if isinstance(value, str) else f"{value:g}"
+            raise InputError(f"{rule}, got {value_text}; for instance {opt(name, EXAMPLES[name])}")
     if not values:
         raise InputError(f"{rule}, got none; for instance {opt(name, EXAMPLES[name])}")
     _refuse_equal(name, values, values)
@@ -144,30 +144,35 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
     if options.sampler == "plain":
         points = draw([Branch(ranges)], n, [options.seed])
     else:
-        points = _few_with_several(ranges, n, options.seed)
+        points = _draw_several_C(ranges, n, options.seed)
     points.sort(key=lambda point: [point[axis] for axis in (*list(bounds)[1:], "C")])
     return points, {f"log_{axis.lower()}": pair for axis, pair in bounds.items()}
 
 
-def _few_with_several(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
+def _draw_several_C(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
     """Draw so many candidates, of which several differ in C alone, at equal distances.
 
     Where these begin is one more coordinate of the point, so that C of all gamma lie between each
     other and none of their distances goes with gamma.
     """
-    few = {axis: one for axis, one in ranges.items() if axis != "C"}
-    n_few = n_of_few(n) if any(isinstance(one, Range) for one in few.values()) else 1
-    units, points = unit_points(len(few) + 1, np.random.default_rng(seed)), list[Point]()
-    for i in range(n_few):
+    shared_ranges = {axis: distribution for axis, distribution in ranges.items() if axis != "C"}
+    n_shared = (
+        n_gammas_of(n)
+        if any(isinstance(distribution, Range) for distribution in shared_ranges.values())
+        else 1
+    )
+    units, points = unit_points(len(shared_ranges) + 1, np.random.default_rng(seed)), list[Point]()
+    for i in range(n_shared):
         *shared, offset = next(units).tolist()
-        n_C = n // n_few + (i < n % n_few)
+        n_C = n // n_shared + (i < n % n_shared)
         points += [
-            {"C": ranges["C"].at((j + offset) / n_C), **Branch(few).at(shared)} for j in range(n_C)
+            {"C": ranges["C"].at((j + offset) / n_C), **Branch(shared_ranges).at(shared)}
+            for j in range(n_C)
         ]
     return list({repr(point): point for point in points}.values())
 
 
-def n_of_few(n: int) -> int:
+def n_gammas_of(n: int) -> int:
     """How many gamma so many candidates have: 16 of 60, with 3 or 4 C each.
 
     On the study's grid of MNIST, interpolated, the best of 60 such candidates is 0.01 points behind
@@ -180,10 +185,10 @@ def n_of_few(n: int) -> int:
 def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:
     """Bounds of log10 C, log10 gamma and, of a regression, log10 epsilon: as asked, or default."""
     log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
-    found = {"C": options.log_c or log_c, "gamma": options.log_gamma or log_gamma}
+    bounds = {"C": options.log_c or log_c, "gamma": options.log_gamma or log_gamma}
     if data.task == REGRESSION:
-        found["epsilon"] = options.log_epsilon or LOG_EPSILON
-    return found
+        bounds["epsilon"] = options.log_epsilon or LOG_EPSILON
+    return bounds
 
 
 def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) -> None:
@@ -192,9 +197,9 @@ def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) 
     for value, number in zip(values, numbers, strict=True):
         key = number if isinstance(number, str) else f"{number:.8g}"
         if key in seen:
-            same = "twice" if value == seen[key] else f"and {value}, both {key}"
+            tail = "twice" if value == seen[key] else f"and {value}, both {key}"
             raise InputError(
-                f"{opt(name)} must be different values, got {seen[key]} {same}; leave one of them "
+                f"{opt(name)} must be different values, got {seen[key]} {tail}; leave one of them "
                 "out"
             )
         seen[key] = value
@@ -219,7 +224,7 @@ def gamma_in_numbers(value: Value, data: Dataset) -> float:
         return 1.0 / data.n_inputs
     fitted, moments = data.scaling.fit(data.X_train), np.zeros(3)
     for start in range(0, len(data.y_train), ROWS_AT_ONCE):  # of many images all are no small copy
-        rows = rows_of(data.X_train, slice(start, start + ROWS_AT_ONCE))
+        rows = take_rows(data.X_train, slice(start, start + ROWS_AT_ONCE))
         block = np.asarray(fitted.transform(rows), np.float64)
         moments += block.size, block.sum(), np.square(block).sum()
     n, total, squares = moments.tolist()

@@ -62,8 +62,8 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
     """
     if candidates.empty or not have_all_folds(candidates).iloc[0]:
         return []
-    tried, best, found = without_untried(candidates), candidates.iloc[0], []
-    behind, error = shortfall(tried), standard_error(float(best["score_std"]), n_folds)
+    attempts, best, boundaries = without_untried(candidates), candidates.iloc[0], []
+    shortfalls, error = shortfall(attempts), standard_error(float(best["score_std"]), n_folds)
     for name, other in (("C", "gamma"), ("gamma", "C")):
         values = sorted(candidates[name].unique())
         if len(values) < 2 or best[name] not in (values[0], values[-1]):
@@ -71,16 +71,18 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
         is_largest = best[name] == values[-1]
         if name == "C" and is_largest and best[name] >= LARGEST_C * (1 - 1e-9):
             continue
-        others = tried[name][tried[name] != best[name]]
-        beside = others.max() if is_largest else others.min()
-        neighbour = behind[(tried[name] == beside) & (tried[other] == best[other])]
+        other_values = attempts[name][attempts[name] != best[name]]
+        neighbour_value = other_values.max() if is_largest else other_values.min()
+        neighbour = shortfalls[
+            (attempts[name] == neighbour_value) & (attempts[other] == best[other])
+        ]
         if len(neighbour) and neighbour.iloc[0] > error:
-            found.append(GridBoundary(name, is_largest, tuple(map(float, values))))
-    return found
+            boundaries.append(GridBoundary(name, is_largest, tuple(map(float, values))))
+    return boundaries
 
 
-def widen(
-    argv: Sequence[str], options: Mapping[str, Any], at: Sequence[GridBoundary], run: Path
+def widening_command(
+    argv: Sequence[str], options: Mapping[str, Any], edges: Sequence[GridBoundary], run: Path
 ) -> tuple[str, int]:
     """Return the command that extends a run beyond these edges, and how many candidates it adds.
 
@@ -88,10 +90,10 @@ def widen(
     many decades more, at most ``MOST_DECADES``, to a round number where one is near. Values by
     hand go on at their mean distance.
     """
-    changed, axes = list[str](), ("c", "gamma")
+    flags, axes = list[str](), ("c", "gamma")
     sizes = {name: len(options.get(name) or ()) or int(options[f"n_{name}"]) for name in axes}
     before = math.prod(sizes.values())
-    for edge in at:
+    for edge in edges:
         axis, n = edge.name.lower(), sizes[edge.name.lower()]
         by_hand = options.get(axis)
         low, high = (
@@ -101,23 +103,25 @@ def widen(
         n_more = _steps_beyond(edge, low, high, step)
         sizes[axis] = n + n_more
         end, signed = (high, step) if edge.is_largest else (low, -step)
-        beyond = [end + k * signed for k in range(1, n_more + 1)]
+        exponents = [end + k * signed for k in range(1, n_more + 1)]
         if by_hand:
-            more = [f"{10**value:.6g}" for value in beyond]
-            values = [str(one) if isinstance(one, str) else f"{one:.10g}" for one in by_hand]
-            changed += [f"--{axis}", ",".join(values + more)]
+            added_values = [f"{10**value:.6g}" for value in exponents]
+            values = [
+                str(number) if isinstance(number, str) else f"{number:.10g}" for number in by_hand
+            ]
+            flags += [f"--{axis}", ",".join(values + added_values)]
         else:
-            low, high = min(low, *beyond), max(high, *beyond)
-            changed += [
+            low, high = min(low, *exponents), max(high, *exponents)
+            flags += [
                 f"--log-{axis}",
                 f"{low:.10g}",
                 f"{high:.10g}",
                 f"--n-{axis}",
                 str(n + n_more),
             ]
-    n_values = {word: 2 if word.startswith("--log") else 1 for word in changed if word[:2] == "--"}
+    n_values = {word: 2 if word.startswith("--log") else 1 for word in flags if word[:2] == "--"}
     n_values |= NOT_REPEATED
-    kept, skip = list[str](), 0
+    words, skip = list[str](), 0
     for word in as_typed(argv):
         flag, has_value = word.split("=")[0], "=" in word
         if skip:
@@ -125,14 +129,14 @@ def widen(
         elif flag in n_values:
             skip = n_values[flag] - has_value
         else:
-            kept.append(word)
-    command = shlex.join([*kept, *changed, "--extend", str(run)])
+            words.append(word)
+    command = shlex.join([*words, *flags, "--extend", str(run)])
     return command, math.prod(sizes.values()) - before
 
 
 def _steps_beyond(edge: GridBoundary, low: float, high: float, step: float) -> int:
     """By how many steps a grid between these logarithms is to go beyond its edge."""
-    beyond = min(MOST_DECADES, max(1, (high - low) / 2))
+    decades = min(MOST_DECADES, max(1, (high - low) / 2))
     signed, end = (step, high) if edge.is_largest else (-step, low)
     largest_C = edge.name == "C" and edge.is_largest
     room = min(MOST_DECADES, math.log10(LARGEST_C) - high if largest_C else MOST_DECADES)
@@ -140,6 +144,6 @@ def _steps_beyond(edge: GridBoundary, low: float, high: float, step: float) -> i
         range(1, max(1, int(room / step + 1e-9)) + 1),
         key=lambda k: (
             round(end + k * signed, 1) != round(end + k * signed, 9),
-            abs(k * step - beyond),
+            abs(k * step - decades),
         ),
     )

@@ -188,15 +188,15 @@ class SVMGridSearch(GridSearch):
         """The estimator whose parameters all candidates share."""
         backend = getattr(self, "_backend", ("path", "cpu"))
         # Where a scorer needs probabilities, every fit is calibrated.
-        names, asked = self.scoring, set[str]()
-        if not callable(names) or hasattr(names, "_response_method"):
-            scorers = names.values() if isinstance(names, dict) else np.atleast_1d(names)
-            for one in scorers if names is not None else ():
-                if not isinstance(one, str):
-                    asked |= methods_of(one)
-                elif one in get_scorer_names():  # of another name scikit-learn tells
-                    asked |= methods_of(get_scorer(one))
-        made = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
+        scoring, methods = self.scoring, set[str]()
+        if not callable(scoring) or hasattr(scoring, "_response_method"):
+            scorers = scoring.values() if isinstance(scoring, dict) else np.atleast_1d(scoring)
+            for scorer in scorers if scoring is not None else ():
+                if not isinstance(scorer, str):
+                    methods |= methods_of(scorer)
+                elif scorer in get_scorer_names():  # of another name scikit-learn tells
+                    methods |= methods_of(get_scorer(scorer))
+        estimator = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
             # The rows of a search with a callable are its values already.
             kernel=PRECOMPUTED if callable(self.kernel) else self.kernel,
             degree=self.degree,
@@ -207,11 +207,11 @@ class SVMGridSearch(GridSearch):
             max_iter=self.max_iter,
             memory_bytes=self.memory_bytes,
             n_jobs=getattr(self, "_n_threads", None),
-            probability=bool(asked & {"predict_proba", "predict_log_proba"}),
+            probability=bool(methods & {"predict_proba", "predict_log_proba"}),
         )
-        if isinstance(made, BackendSVC):
-            made.backend, made.client = backend, self.client
-        return made
+        if isinstance(estimator, BackendSVC):
+            estimator.backend, estimator.client = backend, self.client
+        return estimator
 
     @fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
@@ -249,11 +249,11 @@ class SVMGridSearch(GridSearch):
             name not in get_scorer_names() or methods_of(get_scorer(name)) <= PREDICTIONS
         ):
             check_scoring(name, classes)  # before any fit is made
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if sample_weight is not None:
-            given["sample_weight"] = checked_weights(rows, classes, codes, sample_weight)
+            arguments["sample_weight"] = checked_weights(rows, classes, codes, sample_weight)
         if groups is not None:
-            given["groups"] = groups
+            arguments["groups"] = groups
         folds: list[Any] = []
         cv = check_cv(self.cv, labels, classifier=True)  # splits that come one by one come once
         if self.probability and self.refit:
@@ -283,8 +283,8 @@ class SVMGridSearch(GridSearch):
                         f"solver={self._backend[0]!r}, got {weight!r}; use solver='path'"
                     )
         searched = rows if callable(self.kernel) else X
-        kind = SVCs(*self._backend, may_be_brief=self.solver == "auto")
-        self._search(searched, labels, given, runner, (kind,), self._n_threads, cv)
+        shared_fit = SVCs(*self._backend, may_be_brief=self.solver == "auto")
+        self._search(searched, labels, arguments, runner, (shared_fit,), self._n_threads, cv)
         self.n_iter_ = self._n_iterations
         solvers = {
             "sklearn" if implementation == IMPLEMENTATION else self._backend[0]
@@ -293,7 +293,7 @@ class SVMGridSearch(GridSearch):
         self.solver_ = ", ".join(sorted(solvers, reverse=True))
         if self.refit:
             started = time.perf_counter()
-            best, weights = self.best_estimator_, given.get("sample_weight")  # type: ignore[has-type]
+            best, weights = self.best_estimator_, arguments.get("sample_weight")  # type: ignore[has-type]
             if callable(self.kernel):  # it takes rows as they were given
                 best = clone(best).set_params(kernel=self.kernel)
             if self.probability:
@@ -328,9 +328,9 @@ class SVMGridSearch(GridSearch):
             device = "gpu" if gpus and not needs_path else "cpu"
         solver = resolve_backend(self.solver, device)
         if needs_path and (solver, device) != ("path", "cpu"):
-            what = "sample_weight" if weighted else f"kernel={self.kernel!r}"
+            cause = "sample_weight" if weighted else f"kernel={self.kernel!r}"
             raise ValueError(
-                f"solver must be 'path' on a CPU for {what}, got {solver!r} on a {device.upper()}"
+                f"solver must be 'path' on a CPU for {cause}, got {solver!r} on a {device.upper()}"
             )
         self._backend = solver, device
         if self.client is not None:
@@ -338,18 +338,20 @@ class SVMGridSearch(GridSearch):
             return OnCluster(self.client)
         cores = available_cores() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         # A backend that shares work fills the cores from one task, another from many.
-        shares = load_backend(solver, device).shares_C
-        self._n_threads = cores if shares else 1
-        return InProcess(1 if shares else cores)
+        shares_C = load_backend(solver, device).shares_C
+        self._n_threads = cores if shares_C else 1
+        return InProcess(1 if shares_C else cores)
 
 
 def _positive(name: str, values: Any) -> list[Any]:
     """Refuse values that are not positive; return them as a list."""
-    given = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+    value_list = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
     words = ("scale", "auto") if name == "gamma" else ()
-    if not given or not all(
-        one in words if isinstance(one, str) else isinstance(one, Real) and 0 < float(one) < np.inf
-        for one in given
+    if not value_list or not all(
+        value in words
+        if isinstance(value, str)
+        else isinstance(value, Real) and 0 < float(value) < np.inf
+        for value in value_list
     ):
         raise ValueError(f"{name} must be positive finite numbers, at least one, got {values!r}")
-    return given
+    return value_list

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.run.new_rows import NewRows, class_columns, record_of
-from pipelines.run.predict import Predicted, load_model, refuse_width
+from pipelines.run.predict import ModelAnswer, load_model, refuse_width
 from pipelines.run_folder import names
 from pipelines.search.features import features_of_rows
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
@@ -21,15 +21,17 @@ def load_machine(run: Path) -> KernelMachine | KernelRegressor:
     return replace(machine, columns=record.dataset.columns)
 
 
-def predict_rows(rows: NewRows, run: Path) -> Predicted:
+def predict_with_machine(rows: NewRows, run: Path) -> ModelAnswer:
     """Return what the model of a run says of new rows: probabilities too, or decision values."""
     machine, X = load_model(run), features_of_rows(rows, run)
     width = len(getattr(machine.scaling, "layout", ())) or X.shape[1]
     refuse_width(run / names.MODEL, machine.support_vectors.shape[1], width)
     if isinstance(machine, KernelRegressor):
-        return Predicted(None, machine.predict(X))
-    kind, values = "decision", machine.decision_function
+        return ModelAnswer(None, machine.predict(X))
+    quantity, values = "decision", machine.decision_function
     if machine.calibration is not None:
-        kind, values = "probability", machine.predict_proba
+        quantity, values = "probability", machine.predict_proba
     classes = machine.classes_
-    return Predicted(classes, machine.predict_codes(X), class_columns(kind, classes, values(X)))
+    return ModelAnswer(
+        classes, machine.predict_codes(X), class_columns(quantity, classes, values(X))
+    )

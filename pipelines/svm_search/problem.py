@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.data.fits import Fit
 from pipelines.data.placement import FoldedData
 from pipelines.data.preparation import Preparation
 from pipelines.search.candidates import Candidate
-from pipelines.search.fitting import Group
+from pipelines.search.fitting import CandidateGroup
 from pipelines.search.importance import AskedModel
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.shared.base import SharedFit
@@ -37,8 +37,8 @@ def workers_for(solver: str, cores: int) -> int:
 
     A backend that shares arrays between fits holds them once for several cores.
     """
-    shares = load_backend(solver, "cpu").shares_C
-    return max(1, cores // CORES_PER_WORKER) if shares else cores
+    shares_C = load_backend(solver, "cpu").shares_C
+    return max(1, cores // CORES_PER_WORKER) if shares_C else cores
 
 
 def svm_problem(
@@ -62,16 +62,16 @@ def svm_problem(
     candidates = [
         Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
     ]
-    kind: KernelMachines = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
+    machines: KernelMachines = SVRs() if "epsilon" in points[0] else SVCs(solver, settings.device)
     if settings.n_landmarks:
-        kind = kind.with_landmarks()
-    shared: SharedFit = kind
+        machines = machines.with_landmarks()
+    shared_fit: SharedFit = machines
     if brief and settings.device == "cpu":
-        shared = kind.brief([candidate.estimator for candidate in candidates])
+        shared_fit = machines.brief([candidate.estimator for candidate in candidates])
     is_prepared = isinstance(data.scaling, Preparation)  # so that each split has its own rows
     if load_backend(solver, settings.device).device == "gpu" and not is_prepared:
         data = replace(data, place=FoldedData.placed)
-    groups = (Group(tuple(range(len(candidates))), shared),)
+    groups = (CandidateGroup(tuple(range(len(candidates))), shared_fit),)
     return Problem(
         data, tuple(candidates), splits, scorer, groups, tuple(points[0]), settings.device
     )
@@ -87,12 +87,12 @@ def is_brief(
     if not first_use.may_wait() or first_use.is_compiled():
         return False
     estimators = [SVMParameters(settings=settings, **point) for point in points]
-    n_rows, kind = len(splits[0][0]), SVCs()
-    saved = kind.seconds_saved(estimators, n_rows, n_features, len(splits))
-    return saved < kind.seconds_to_start() and kind.brief(estimators) is not kind
+    n_rows, shared_fit = len(splits[0][0]), SVCs()
+    saved = shared_fit.seconds_saved(estimators, n_rows, n_features, len(splits))
+    return saved < shared_fit.seconds_to_start() and shared_fit.brief(estimators) is not shared_fit
 
 
-def refit_and_test(
+def refit_and_test_svm(
     problem: Problem,
     refit: Refit,
     solver: str,
@@ -126,7 +126,7 @@ def refit_and_test(
             memory_bytes=settings.memory_bytes,
         )
         svr.fit(data.scaled("cpu"), data.y)
-        support = scaling.transform(rows_of(data.X, svr.support_))
+        support = scaling.transform(take_rows(data.X, svr.support_))
         regressor = replace(svr.machine_, support_vectors=support, scaling=scaling)
         tested = {"machine": regressor, "predicted": regressor.predict(data.X_test)}
         tested["fitted"] = AskedModel(regressor.predict, work=support.size)
@@ -142,7 +142,7 @@ def refit_and_test(
         data.scaled(backend.device), data.y, best.C, best.gamma, settings
     )
     machine = KernelMachine(
-        scaling.transform(rows_of(data.X, support)),
+        scaling.transform(take_rows(data.X, support)),
         coefficients,
         intercepts,
         settings.at(),
@@ -179,10 +179,12 @@ def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calib
     """
     data, splits, decisions = problem.data, problem.splits[SEARCH, 1.0], list[np.ndarray]()
     # Where the scaling learns, every split has rows of its own.
-    for some in [[split] for split in splits] if data.scaling.learns else [splits]:
-        X = data.scaled(backend.device, rows=some[0][0] if data.scaling.learns else None)
-        numbers, what = range(len(some)), ([best.gamma], [best.C], best.settings)
-        items = backend.fit_cells(Work(X, data.y, some, numbers, *what, decisions=True))
+    for batch in [[split] for split in splits] if data.scaling.learns else [splits]:
+        X = data.scaled(backend.device, rows=batch[0][0] if data.scaling.learns else None)
+        numbers, candidate_arguments = range(len(batch)), ([best.gamma], [best.C], best.settings)
+        items = backend.fit_cells(
+            Work(X, data.y, batch, numbers, *candidate_arguments, decisions=True)
+        )
         fits = [item for item in items if isinstance(item, Fit)]  # in no special order
         for fit in sorted(fits, key=lambda fit: fit.split):
             if fit.predict is None:

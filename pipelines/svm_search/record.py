@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from pipelines.run_folder.record import BestMetadata
-from pipelines.run_folder.schema import Count, Number, Part, Positive
+from pipelines.run_folder.schema import Count, Number, Positive, RecordPart
 from pipelines.search.record import SearchAnswer, SearchOptionMetadata, SearchRecord, SearchRow
 
 # What tells one candidate from another, and one cell.
@@ -52,7 +52,7 @@ class SvmBest(BestMetadata):
     epsilon: Number | None = None
 
 
-class Exactness(Part):
+class Exactness(RecordPart):
     """How far landmarks are from the kernel itself, of the best candidate on some rows."""
 
     n_rows: Count

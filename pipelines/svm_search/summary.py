@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.run.summary import baseline_lines, failed_fits, wall_time
+from pipelines.run.summary import baseline_lines, failure_lines, wall_time
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.search.summary import cv_line, nested_lines, of_splits, strategy_lines, test_lines
-from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widening_command
 from pipelines.svm_search.record import CANDIDATE, CELL
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
     spread = of_splits(record)
     scoring = options.get("scoring") or "accuracy"
-    found = [f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best]
-    lines = [f"best       {', '.join(found)}"]
+    parameters = [
+        f"{name} = {best[name]:.3g}" for name in ("C", "gamma", "epsilon") if name in best
+    ]
+    lines = [f"best       {', '.join(parameters)}"]
     if ends := on_grid_boundary(candidates, n_splits):
-        command, n_more = widen(record["argv"], options, ends, run)
+        command, n_more = widening_command(record["argv"], options, ends, run)
         lines += [
             f"           {' and '.join(map(str, ends))} of the grid; the optimum may lie outside "
             f"it. To widen it by {most_fits(record, n_more)}:",
@@ -57,18 +59,18 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
         *baseline_lines(record),
         *strategy_lines(record),
         wall_time(record),
-        *failed_fits(record, CELL),
+        *failure_lines(record, CELL),
     ]
 
 
 def exactness_in_words(exactness: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     """Say how far landmarks are from the kernel itself, see ``distance_from_exact``."""
     of_numbers = record["dataset"].get("task") == "regression"
-    what = "squared errors, of the targets' variance" if of_numbers else "errors"
-    each = {name: f"{100 * exactness[name]:.2f} %" for name in ("approximate", "exact")}
+    measure = "squared errors, of the targets' variance" if of_numbers else "errors"
+    rates = {name: f"{100 * exactness[name]:.2f} %" for name in ("approximate", "exact")}
     points = [f"{100 * exactness[name]:+.2f}" for name in ("difference", "low", "high")]
     return (
-        f"{each['approximate']} {what} for {each['exact']} of exact fits: {points[0]} points "
+        f"{rates['approximate']} {measure} for {rates['exact']} of exact fits: {points[0]} points "
         f"({points[1]} to {points[2]}), the best candidate fitted on {exactness['n_rows']:,} rows "
         f"and asked about {exactness['n_tested']:,} others; of more rows it can be more"
     )
@@ -79,8 +81,8 @@ def _as_good(candidates: pd.DataFrame, n_splits: int) -> Iterator[str]:
     marks = within_one_standard_error(candidates, n_splits, CANDIDATE) or []
     if (n := sum(map(bool, marks))) < 2:
         return
-    tied = f" ({more} tied with it)" if (more := sum("tied" in mark for mark in marks)) else ""
-    others = "1 other candidate is" if n == 2 else f"{n - 1:,} other candidates are"
-    yield f"           {others} within one standard error of the best{tied}"
+    tied = f" ({n_tied} tied with it)" if (n_tied := sum("tied" in mark for mark in marks)) else ""
+    subject = "1 other candidate is" if n == 2 else f"{n - 1:,} other candidates are"
+    yield f"           {subject} within one standard error of the best{tied}"
     for C, gamma in candidates[["C", "gamma"]][["simplest" in mark for mark in marks]].to_numpy():
         yield f"simplest   of these: C = {C:.3g}, gamma = {gamma:.3g}"

@@ -19,19 +19,19 @@ N_ROWS, N_SPLITS = 6_000, 5
 
 
 @dataclass(frozen=True)
-class Told:
+class RowOrder:
     """How rows come.
 
     Attributes
     ----------
     seed : of their order
     ahead : whether workers do what is asked for ahead, too
-    known : rows that are there from the first on, as in a run that is resumed
+    known_rows : rows that are there from the first on, as in a run that is resumed
     """
 
     seed: int
     ahead: bool = False
-    known: Sequence[Row] = ()
+    known_rows: Sequence[Row] = ()
 
 
 def check_strategy(make: Callable[[Scope], Strategy]) -> None:
@@ -52,27 +52,34 @@ def check_strategy(make: Callable[[Scope], Strategy]) -> None:
     """
     for scope in scopes():
         for score in (made_up, some_fail, all_fail, all_equal):
-            first = carry_out(make, scope, score, Told(0))
+            first = carry_out(make, scope, score, RowOrder(0))
             rows = list(first.rows.values())
-            some = [row for i, row in enumerate(rows) if i % 3]
-            for told in (Told(1), Told(2, ahead=True), Told(3, known=rows), Told(4, known=some)):
-                again = carry_out(make, scope, score, told)
-                what = f"{told} of {scope} with {score.__name__}"
-                assert list(again.wanted) == list(first.wanted), f"asked for other cells: {what}"
-                assert again.stopped == first.stopped, f"gave other candidates up: {what}"
+            part_of_rows = [row for i, row in enumerate(rows) if i % 3]
+            for order in (
+                RowOrder(1),
+                RowOrder(2, ahead=True),
+                RowOrder(3, known_rows=rows),
+                RowOrder(4, known_rows=part_of_rows),
+            ):
+                repeated = carry_out(make, scope, score, order)
+                what = f"{order} of {scope} with {score.__name__}"
+                assert list(repeated.requested_cells) == list(first.requested_cells), (
+                    f"asked for other cells: {what}"
+                )
+                assert repeated.stopped == first.stopped, f"gave other candidates up: {what}"
 
 
 def scopes() -> Iterator[Scope]:
     """Scopes that a strategy has to do with: groups, one candidate, few rows, two splits."""
     groups = [list(range(start, start + 6)) for start in range(0, 48, 6)]
-    yield Scope(groups, N_SPLITS, N_ROWS, seed=1, parameters=parameters_of(48))
-    yield Scope(groups, N_SPLITS, N_ROWS, 1, parameters_of(48), splits_share=True)
-    yield Scope([[i] for i in range(20)], 2, 80, parameters=parameters_of(20))
-    yield Scope([[3, 1], [0, 2]], 3, N_ROWS, parameters=parameters_of(4))
-    yield Scope([[0]], N_SPLITS, N_ROWS, parameters=parameters_of(1))
+    yield Scope(groups, N_SPLITS, N_ROWS, seed=1, parameters=numbered_parameters(48))
+    yield Scope(groups, N_SPLITS, N_ROWS, 1, numbered_parameters(48), splits_share=True)
+    yield Scope([[i] for i in range(20)], 2, 80, parameters=numbered_parameters(20))
+    yield Scope([[3, 1], [0, 2]], 3, N_ROWS, parameters=numbered_parameters(4))
+    yield Scope([[0]], N_SPLITS, N_ROWS, parameters=numbered_parameters(1))
 
 
-def parameters_of(n: int) -> list[Mapping[str, float]]:
+def numbered_parameters(n: int) -> list[Mapping[str, float]]:
     """Parameters of so many candidates."""
     return [{"C": float(i % 6), "gamma": float(i // 6)} for i in range(n)]
 
@@ -99,7 +106,7 @@ def all_equal(candidate: int, split: int, share: float) -> float | None:
     return 0.5
 
 
-def row_of(cell: Cell, score: Score, n_validation: int) -> Row:
+def engine_row(cell: Cell, score: Score, n_validation: int) -> Row:
     """A row as the engine tells it."""
     candidate, split, share = cell
     value = score(*cell)
@@ -110,7 +117,7 @@ def row_of(cell: Cell, score: Score, n_validation: int) -> Row:
 
 
 def carry_out(
-    make: Callable[[Scope], Strategy], scope: Scope, score: Score, told: Told
+    make: Callable[[Scope], Strategy], scope: Scope, score: Score, order: RowOrder
 ) -> Strategy:
     """Ask a strategy and tell it rows, in a random order, until nothing is left.
 
@@ -119,13 +126,13 @@ def carry_out(
     AssertionError
         It does not end, or asks for what is not in its scope.
     """
-    strategy, generator = make(scope), np.random.default_rng(told.seed)
-    shares = {WHOLE, *strategy.shares(len(scope.candidates), scope.n_rows, scope.n_splits)}
+    strategy, generator = make(scope), np.random.default_rng(order.seed)
+    shares = {WHOLE, *strategy.fractions(len(scope.candidates), scope.n_rows, scope.n_splits)}
     assert all(0 < share <= WHOLE for share in shares), f"shares of the rows: {shares}"
-    most = len(shares) * len(scope.candidates) * scope.n_splits  # all cells that there are
-    strategy.tell(told.known)
-    asked, waiting = set[Cell](), list[Cell]()
-    for _ in range(3 * most + 3):
+    n_cells = len(shares) * len(scope.candidates) * scope.n_splits  # all cells that there are
+    strategy.tell(order.known_rows)
+    requested, waiting = set[Cell](), list[Cell]()
+    for _ in range(3 * n_cells + 3):
         requests = strategy.ask()
         if requests is None:
             assert not waiting, "it ended while rows were to come"
@@ -133,22 +140,22 @@ def carry_out(
             return strategy
         cells = [cell for request in requests for cell in request.cells]
         for candidate, split, share in cells:
-            assert (candidate, split, share) not in asked, "it asked for a cell twice"
+            assert (candidate, split, share) not in requested, "it asked for a cell twice"
             assert candidate in scope.candidates, f"candidate {candidate} is none"
             assert split in scope.splits, f"split {split} is none"
             assert share in shares, f"share {share:g} is none of {shares}"
-            asked.add((candidate, split, share))
+            requested.add((candidate, split, share))
         waiting += [cell for cell in cells if cell not in strategy.rows]
         ahead = [cell for request in strategy.ahead() for cell in request.cells]
         assert {share for _, _, share in ahead} <= shares, "a share ahead is none"
-        if told.ahead and ahead:
-            strategy.tell([row_of(ahead[0], score, scope.n_rows // scope.n_splits)])
+        if order.ahead and ahead:
+            strategy.tell([engine_row(ahead[0], score, scope.n_rows // scope.n_splits)])
             waiting = [cell for cell in waiting if cell != ahead[0]]
         assert cells or waiting or ahead, "it waits for rows, and none are to come"
         generator.shuffle(waiting)
         n = int(generator.integers(1, 1 + max(1, len(waiting) // 2)))
         told_now, waiting = waiting[:n], waiting[n:]
-        rows = [row_of(cell, score, scope.n_rows // scope.n_splits) for cell in told_now]
+        rows = [engine_row(cell, score, scope.n_rows // scope.n_splits) for cell in told_now]
         strategy.tell(rows)
     raise AssertionError(f"it did not end: {scope}")
 
@@ -157,11 +164,11 @@ def _check_end(strategy: Strategy) -> None:
     """What is not given up has all rows, and what is given up is of the scope."""
     scope = strategy.scope
     assert set(strategy.stopped) <= set(scope.candidates), "it gave up what is no candidate"
-    left = [i for i in scope.candidates if i not in strategy.stopped]
+    remaining = [i for i in scope.candidates if i not in strategy.stopped]
     scores = [row["score"] for row in strategy.rows.values()]
-    assert left or None in scores, "it gave all candidates up, and no fit failed"
-    for candidate in left:
+    assert remaining or None in scores, "it gave all candidates up, and no fit failed"
+    for candidate in remaining:
         for split in scope.splits:
             cell = candidate, split, WHOLE
-            assert cell in strategy.wanted, f"{cell} was never asked for, and not given up"
+            assert cell in strategy.requested_cells, f"{cell} was never asked for, and not given up"
             assert cell in strategy.rows, f"{cell} is to come"

@@ -106,7 +106,7 @@ def test_what_members_say_on_gpus_is_reduced_there(
     """torch stands in for its own GPUs; of what it gives to cupy only reduced arrays come back."""
     said, answers, assessed = fitted.member_proba(X), fitted.predict_ensemble(X), fitted.assess(X)
     monkeypatch.setattr("pipelines.nn.settings.torch_device", lambda device: "cpu")
-    monkeypatch.setattr("pipelines.bagging.reductions.POINTS_PER_CHUNK", 64)
+    monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 64)
 
     def copied() -> int:
         assert {what for _, what, _ in gpu_stand_in()} <= {"import", "to-host"}
@@ -171,14 +171,14 @@ def test_members_that_diverge_are_told() -> None:
 def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines.bagging import work
 
-    run_task = work.run_task
+    run_task = work.run_member_task
 
     def lose_one(problem: Any, task: Any, *rest: Any, **settings: Any) -> Any:
         if task.name == "refit-member=1":
             raise MemoryError
         yield from run_task(problem, task, *rest, **settings)
 
-    monkeypatch.setattr(work, "run_task", lose_one)
+    monkeypatch.setattr(work, "run_member_task", lose_one)
     with pytest.warns(FitFailedWarning, match="1 of 3 members could not be trained: out of memory"):
         nets = BaggedNets(**SMALL).fit(X, y)
     assert nets.member_proba(X).shape == (2, 300, 10)

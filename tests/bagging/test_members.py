@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.bagging.members import MemberFiles, kept_key
+from pipelines.bagging.members import MemberFiles, prediction_key
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 from pipelines.data.placement import FoldedData, SharedData
 from pipelines.data.scaling import FittedScaling, Scaling
@@ -16,7 +16,7 @@ from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Score, Trained
+from pipelines.nn.stack import Score, TrainedNetwork
 
 INPUTS = Inputs(4, 3)
 CANDIDATE = NetworkSpec("mlp", 5, 0.1, 0.5)
@@ -33,7 +33,7 @@ def member(seed: int) -> Member:
 
 
 def refitted(*made: Any) -> Refitted:
-    trained = Trained(Score(0, 0, 0.0, 0.0, np.empty((0, 3))), (), "ok", 0.0)
+    trained = TrainedNetwork(Score(0, 0, 0.0, 0.0, np.empty((0, 3))), (), "ok", 0.0)
     return Refitted(trained, 0.0, *made)
 
 
@@ -41,7 +41,7 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     files = MemberFiles(tmp_path)
     assert files.numbers() == []
     X = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
-    known = member(3).knowing(X, np.arange(6) % 3)
+    known = member(3).with_novelty(X, np.arange(6) % 3)
     said = known.predict(X)
     assert np.isfinite(said.distance).all()
     assert np.isnan(member(3).predict(X).distance).all()
@@ -85,7 +85,7 @@ def test_what_files_say_comes_to_where_the_others_lie(
     rows = [{"member": number, "candidate": 1} for number in (0, 1)]
     there = Prediction(*map(cupy.asarray, said[1]))
     data = FoldedData(X, X[:0], X[:0], X[:0], (), Scaling("none"))
-    data.placement.get(kept_key(rows[1]), lambda: (there, NOTHING))
+    data.placement.get(prediction_key(rows[1]), lambda: (there, NOTHING))
     for device in ("gpu", "cpu"):
         recalled = [
             files.recall(SharedData(SimpleNamespace(data=data)), row, device)[0] for row in rows

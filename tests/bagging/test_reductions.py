@@ -69,7 +69,7 @@ def test_the_hardest_points_are_those_the_members_divide_over() -> None:
 
 
 def test_one_member_and_a_cluster(four_workers: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.bagging.reductions.POINTS_PER_CHUNK", 8)
+    monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 8)
     p = drawn()
     here = reduce_members(p)
     (there,) = dask.compute(reduce_members(as_dask_array(list(p))), scheduler=four_workers)

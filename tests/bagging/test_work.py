@@ -21,7 +21,7 @@ from pipelines.bagging.work import (
     best_candidate,
     reduce_candidates,
     refitted_of,
-    run_task,
+    run_member_task,
     run_trainings,
     tabulate_cells,
     tabulate_members,
@@ -31,13 +31,13 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
 from pipelines.nn.fit import Refitted
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import SearchSpace
 from pipelines.nn_bagging import Bagging, Options
 from pipelines.run.tasks import InProcess
 from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import failures
-from pipelines.search.tasks import Place, Row, Task, place_of, rows_of
+from pipelines.search.tasks import CellKey, Row, Task, cell_key_of, task_rows
 
 digits = load_digits()
 X, y = digits.data[:200].astype(np.uint8), digits.target[:200].astype(np.int32)
@@ -45,9 +45,11 @@ DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
 INPUTS = Inputs(64, 10, (8, 8))
 
 
-def plan_of(space: str = "small", training: Training | None = None, **counts: int) -> Trainings:
+def plan_of(
+    space: str = "small", training: TrainingSettings | None = None, **counts: int
+) -> Trainings:
     settings = {"n_bootstrap": 2, "n_tuning": 3, "n_folds": 2, "seed": 0} | counts
-    training = training or Training(max_epochs=2)
+    training = training or TrainingSettings(max_epochs=2)
     return Trainings.draw(DATA.y, INPUTS, SearchSpace.load(space), training, **settings)
 
 
@@ -164,7 +166,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     feed(0)
     feed.tell([row for number in range(3) for row in rows(plan, number, 3 - number, 3)])
     (task,) = feed(3)
-    *progress, (row, made) = run_task(problem, task, kind=plan.kind)
+    *progress, (row, made) = run_member_task(problem, task, shared_fit=plan.shared_fit)
     assert all(isinstance(one, Progress) for one in progress)
     assert isinstance(made, Refitted)
     assert row["candidate"] == 2
@@ -173,24 +175,24 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     assert made.test.outputs.shape == (50, 10)
 
 
-Finished = tuple[list[Any], dict[Place, Row], dict[int, Row], dict[int, Any]]
+Finished = tuple[list[Any], dict[CellKey, Row], dict[int, Row], dict[int, Any]]
 
 
 def everything(
-    plan: Trainings, done: dict[Place, Row] | None = None, refitted: dict[str, int] | None = None
+    plan: Trainings, done: dict[CellKey, Row] | None = None, refitted: dict[str, int] | None = None
 ) -> Finished:
     """Outcomes, rows of candidates, rows of refits, and what these gave, by member."""
     problem = plan.problem(DATA)
     feed = plan.feed(problem, 2, done or {}, refitted or {})
-    outcomes, cells, refits, members = [], dict[Place, Row](), dict[int, Row](), dict[int, Any]()
-    for event, new_rows in run_trainings(plan.kind, InProcess(2), problem, feed):
+    outcomes, cells, refits, members = [], dict[CellKey, Row](), dict[int, Row](), dict[int, Any]()
+    for event, new_rows in run_trainings(plan.shared_fit, InProcess(2), problem, feed):
         outcomes.append(event)
         made = refitted_of(event)
         members |= {row["member"]: refitted for row, refitted in made}
         if made:
             refits |= {row["member"]: row for row in new_rows}
         else:
-            cells |= {place_of(row): row for row in new_rows}
+            cells |= {cell_key_of(row): row for row in new_rows}
     return outcomes, cells, refits, members
 
 
@@ -235,7 +237,7 @@ def play(
     plan: Trainings,
     loss: Losses,
     order: np.random.Generator | None = None,
-    known: Mapping[Place, Row] = NOTHING,
+    known: Mapping[CellKey, Row] = NOTHING,
 ) -> tuple[MemberFeed, list[Refits]]:
     """Carry out searches whose losses are made up, one task after another; and the refits."""
     feed = plan.feed(plan.problem(DATA), 2, known)
@@ -248,7 +250,7 @@ def play(
         task = waiting.pop(0 if order is None else int(order.integers(len(waiting))))
         part = feed.problem.of(task.stage)
         found = list[Row]()
-        for stage, number, split, _ in task.places:
+        for stage, number, split, _ in task.cell_keys:
             candidate = part.candidate(task, number)
             assert number not in task.drawn or candidate == part.candidates[number]
             (row,) = rows(plan.with_strategy("random"), 0, loss(candidate, split))
@@ -349,7 +351,7 @@ def test_tables_of_candidates_and_members(finished: Finished) -> None:
 
 def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     outcomes, rows_of_cells, refits, _ = everything(
-        plan_of(training=Training(max_epochs=2, memory_bytes=1000))
+        plan_of(training=TrainingSettings(max_epochs=2, memory_bytes=1000))
     )
     cells = tabulate_cells(rows_of_cells.values())
     assert cells.status.str.fullmatch(r"failed: needs .* GiB, the device has .* GiB").all()
@@ -362,7 +364,7 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
 
 def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     """As on a GPU, here on this CPU; with the rates of each."""
-    training = Training.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu")
+    training = TrainingSettings.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu")
     plan = plan_of("cnn", training, n_tuning=5)
     problem = plan.problem(DATA)
     done = {("member=0", 1, fold, 1.0): rows(plan, 1, 9.0, 9.0)[fold] for fold in range(2)}
@@ -380,11 +382,11 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     alone.sort(key=lambda task: (task.stage, task.members))
     assert [task.members for task in alone] == [(number,) for number in range(5)] * 2
 
-    together = rows_of(problem, searches[2])
-    by_one = {place_of(row): row for task in alone[5:8] for row in rows_of(problem, task)}
+    together = task_rows(problem, searches[2])
+    by_one = {cell_key_of(row): row for task in alone[5:8] for row in task_rows(problem, task)}
     assert len({row["learning_rate"] for row in together}) == 3
     for own in together:
-        other = by_one.pop(place_of(own))
+        other = by_one.pop(cell_key_of(own))
         assert own["loss"] == pytest.approx(other["loss"], rel=5e-3)
         assert own["learning_rate"] == other["learning_rate"]
     assert by_one == {}
@@ -395,8 +397,8 @@ def test_other_scores_may_choose() -> None:
     problem = plan.problem(DATA, ["balanced_accuracy", "roc_auc_ovr"])
     task = tasks_of(plan)[0]
     assert isinstance(task, Task)
-    by_loss = rows_of(plan.problem(DATA), task)
-    for row, other in zip(rows_of(problem, task), by_loss, strict=True):
+    by_loss = task_rows(plan.problem(DATA), task)
+    for row, other in zip(task_rows(problem, task), by_loss, strict=True):
         assert row["status"] == "ok"
         assert 0 <= row["score"] <= 1
         assert 0 <= row["score_roc_auc_ovr"] <= 1

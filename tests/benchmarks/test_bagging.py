@@ -10,13 +10,13 @@ import pytest
 from benchmarks import nn_bagging
 from benchmarks.bagging.lines import Cells, Problem, compare, make_problem, train_plain
 from benchmarks.bagging.lines import train_with_us as train
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.run.tasks import InProcess
 
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    training = Training(max_epochs=3)
+    training = TrainingSettings(max_epochs=3)
     return make_problem("digits", "small", 2, n_folds=2, limit=300, training=training)
 
 

@@ -14,7 +14,7 @@ import pytest
 from distributed import Scheduler
 
 from cluster_setup import open_cluster
-from cluster_setup.on_this_machine import started
+from cluster_setup.on_this_machine import start_cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
     cluster = Mock(_created=[])
     cluster.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
-    with started("local", lambda: cluster):
+    with start_cluster("local", lambda: cluster):
         pass
-    with pytest.raises(KeyboardInterrupt), started("local", lambda: cluster):
+    with pytest.raises(KeyboardInterrupt), start_cluster("local", lambda: cluster):
         raise KeyboardInterrupt
 
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_diabetes
 
 from pipelines.__main__ import main
 from pipelines.data.load import load_dataset
-from pipelines.export.check import Answers, compare
+from pipelines.export.check import Answers, compare_answers
 from pipelines.run.errors import RunStopped
 from pipelines.run.predict import load_model
 
@@ -249,13 +249,13 @@ def test_a_graph_keeps_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_answers_agree_only_if_every_label_and_probability_does() -> None:
     labels, p = np.array(["a", "b"]), np.array([[0.5, 0.5], [0.25, 0.75]])
     own = Answers(labels, {"probabilities": p})
-    said = compare(own, Answers(labels, {"probabilities": p + 9e-6}))
+    said = compare_answers(own, Answers(labels, {"probabilities": p + 9e-6}))
     assert said == "2 of 2 labels equal, probabilities at most 9e-06 apart"
     with pytest.raises(RunStopped, match="1 of 2 labels equal"):
-        compare(own, Answers(labels[[0, 0]], {"probabilities": p}))
+        compare_answers(own, Answers(labels[[0, 0]], {"probabilities": p}))
     with pytest.raises(RunStopped, match=r"at most 1\.1e-05 apart"):
-        compare(own, Answers(labels, {"probabilities": p + 1.1e-5}))
+        compare_answers(own, Answers(labels, {"probabilities": p + 1.1e-5}))
     nan = np.array([np.nan, 1.0])
     one, other = (Answers(None, {"prediction": values}) for values in (nan, nan[::-1]))
     with pytest.raises(RunStopped):
-        compare(one, other)
+        compare_answers(one, other)

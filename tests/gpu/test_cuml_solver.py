@@ -10,7 +10,7 @@ from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search import tasks
-from pipelines.search.candidates import candidates_of
+from pipelines.search.candidates import grid_candidates
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, make_tasks
 from pipelines.svm.backends import load_backend
@@ -34,9 +34,14 @@ def rows_of(
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
     splits = {(SEARCH, 1.0): data.folds}
     problem = svm_problem(
-        data, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, settings, CandidateScorer()
+        data,
+        splits,
+        grid_candidates({"C": Cs, "gamma": gammas}),
+        solver,
+        settings,
+        CandidateScorer(),
     )
-    return [row for task in make_tasks(problem) for row in tasks.rows_of(problem, task)]
+    return [row for task in make_tasks(problem) for row in tasks.task_rows(problem, task)]
 
 
 def agrees_with_sklearn(decision: str) -> None:

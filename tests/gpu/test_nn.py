@@ -10,7 +10,7 @@ from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.nn import recording
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
 from tests.nn.one_member import refitted, rows_of_folds
 
@@ -27,7 +27,7 @@ def digits() -> FoldedData:
 
 
 def rows_of(data: FoldedData, spec: NetworkSpec, device: str, **training) -> list[dict]:
-    return rows_of_folds(data, spec, DIGITS, Training(device=device, **training))
+    return rows_of_folds(data, spec, DIGITS, TrainingSettings(device=device, **training))
 
 
 def agrees_with_the_cpu(spec: NetworkSpec) -> None:
@@ -60,17 +60,19 @@ def test_a_wide_hidden_layer_agrees_with_the_cpu():
 
 
 def test_recorded_steps_are_those_launched_one_by_one():
-    settings = Training(device="gpu", max_epochs=3)
+    settings = TrainingSettings(device="gpu", max_epochs=3)
     recorded_agrees(CONV, settings)
     recorded_agrees(WIDE, settings)
 
 
 def test_recorded_steps_of_a_module_are_those_launched_one_by_one():
     for options in ({}, {"schedule": "cosine"}, {"optimizer": "adamw"}, {"precision": "bf16"}):
-        recorded_agrees(CNN, Training.of("cnn", 1_000, device="gpu", max_epochs=2, **options))
+        recorded_agrees(
+            CNN, TrainingSettings.of("cnn", 1_000, device="gpu", max_epochs=2, **options)
+        )
 
 
-def recorded_agrees(spec: NetworkSpec, training: Training) -> None:
+def recorded_agrees(spec: NetworkSpec, training: TrainingSettings) -> None:
     data = digits()
     recorded = rows_of_folds(data, spec, DIGITS, training)
     with patch.object(recording, "STEPS_BEFORE", 10**9):
@@ -102,7 +104,7 @@ def test_memory_is_within_the_prediction():
 def test_a_refit_answers_as_the_cpus():
     data = digits()
     (_, gpu), (_, cpu) = (
-        refitted(data, CONV, DIGITS, Training(device=device, max_epochs=3))
+        refitted(data, CONV, DIGITS, TrainingSettings(device=device, max_epochs=3))
         for device in ("gpu", "cpu")
     )
     np.testing.assert_allclose(gpu.test.outputs, cpu.test.outputs, atol=0.02)

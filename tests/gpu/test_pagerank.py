@@ -26,7 +26,7 @@ def test_variants_on_a_gpu_agree_with_pull():
     from benchmarks.pagerank_study import variants
     from pipelines.graph import compute_pagerank
     from pipelines.graph.graph import graph_of
-    from pipelines.graph.iteration import Stop
+    from pipelines.graph.iteration import StoppingRule
     from pipelines.graph.random_graphs import RandomGraph
 
     graph = graph_of(RandomGraph("rmat", 3000, 8, 0))
@@ -34,7 +34,7 @@ def test_variants_on_a_gpu_agree_with_pull():
     able, left_out = variants("gpu")
     assert able
     for name, variant in able.items():
-        done = variant(graph, Stop(1e-10))
+        done = variant(graph, StoppingRule(1e-10))
         assert done.converged, name
         assert np.abs(done.values - expected.values).sum() < 1e-8, name
     note(f"{', '.join(able)}; left out {', '.join(left_out)}")

@@ -20,7 +20,7 @@ from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, cugraph
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
-from pipelines.graph.iteration import Stop
+from pipelines.graph.iteration import StoppingRule
 from pipelines.graph.random_graphs import RandomGraph
 
 Touches = Callable[[], list[tuple[int, str, int]]]
@@ -28,7 +28,7 @@ Touches = Callable[[], list[tuple[int, str, int]]]
 
 def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(gpu_stand_in, in_process, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(in_process, graph, tmp_path, device="gpu", stop=Stop(1e-11))
+    ours = distributed_pagerank(in_process, graph, tmp_path, device="gpu", stop=StoppingRule(1e-11))
     assert np.abs(ours.values - compute_pagerank(graph, tol=1e-12).values).sum() < 1e-10
     assert ours.converged
     assert ours.residual < 1e-10
@@ -63,7 +63,7 @@ def test_weights_and_personal_vectors(gpu_stand_in, in_process, tmp_path):
         open_edges(path, weight="w"),
         tmp_path / "work",
         device="gpu",
-        stop=Stop(1e-11),
+        stop=StoppingRule(1e-11),
         part_bytes=1000,
         **common,
     )
@@ -84,7 +84,9 @@ def test_one_gpu(gpu_stand_in, personalise):
 
 def test_what_did_not_converge_is_said(gpu_stand_in, in_process, tmp_path):
     graph = RandomGraph("erdos", 300, 2, 3)
-    ours = distributed_pagerank(in_process, graph, tmp_path, device="gpu", stop=Stop(1e-11, 3))
+    ours = distributed_pagerank(
+        in_process, graph, tmp_path, device="gpu", stop=StoppingRule(1e-11, 3)
+    )
     assert not ours.converged
     assert ours.residual > 1e-4
 

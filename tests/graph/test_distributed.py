@@ -24,7 +24,7 @@ from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, distributed, partitions
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
-from pipelines.graph.iteration import Stop
+from pipelines.graph.iteration import StoppingRule
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run.errors import RunStopped
 
@@ -72,7 +72,7 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
         in_process,
         open_edges(path, weight="w"),
         tmp_path / "work",
-        stop=Stop(1e-10),
+        stop=StoppingRule(1e-10),
         part_bytes=500,
         **common,
     )
@@ -120,9 +120,9 @@ def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
     def ranked(**how: Any) -> Any:
         return distributed_pagerank(in_process, open_edges(path), tmp_path / "work", **how)
 
-    assert not ranked(stop=Stop(1e-9, 6)).converged
+    assert not ranked(stop=StoppingRule(1e-9, 6)).converged
     before, called = written(), list[int]()
-    both = ranked(stop=Stop(1e-9), callback=lambda number, change: called.append(number))
+    both = ranked(stop=StoppingRule(1e-9), callback=lambda number, change: called.append(number))
     assert called[0] == 7
     assert np.abs(both.values - compute_pagerank(path, tol=1e-9).values).sum() < 1e-12
     # Another alpha begins anew, on the same partitions.
@@ -137,7 +137,7 @@ def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
 @pytest.mark.slow
 def test_three_kills_of_a_worker_change_nothing(tmp_path):
     graph = RandomGraph("rmat", 20_000, 6, 5)
-    stop = Stop(tol=None, iterations=40)
+    stop = StoppingRule(tol=None, iterations=40)
     kills: list[int] = []
     state = tmp_path / "state.json"
     with open_cluster("local", 4) as client:
@@ -184,7 +184,7 @@ def test_workers_that_die_in_every_attempt_stop_the_run(in_process, tmp_path, mo
 
 def test_a_cluster_without_workers_stops_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, "SECONDS_FOR_A_WORKER", 0.1)
-    graph, stop = RandomGraph("erdos", 10, 1), Stop(None, 30)
+    graph, stop = RandomGraph("erdos", 10, 1), StoppingRule(None, 30)
 
     def callback(number: int, change: float) -> None:
         client.retire_workers(list(client.scheduler_info()["workers"]))

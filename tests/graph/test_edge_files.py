@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
-from pipelines.graph.iteration import Stop
+from pipelines.graph.iteration import StoppingRule
 from tests.graph.families import reference
 
 EDGES = (("a", "b"), ("b", "c"), ("c", "a"), ("c", "b"))
@@ -220,7 +220,7 @@ def test_weights_of_any_size(
             distributed_pagerank(in_process, edges, tmp_path / "work", **given)
         return
     else:
-        stop = Stop(1e-12)
+        stop = StoppingRule(1e-12)
         ranks = distributed_pagerank(
             in_process, edges, tmp_path / "work", stop=stop, part_bytes=9, **given
         )
@@ -260,7 +260,7 @@ def test_undirected_edges_count_both_ways_and_loops_once(
     path.write_text("0 1\n1 2\n2 2\n0 3\n")
     both = (np.array([0, 1, 1, 2, 2, 0, 3]), np.array([1, 0, 2, 1, 2, 3, 0]))
     if many:
-        stop = Stop(1e-12)
+        stop = StoppingRule(1e-12)
         ranks = distributed_pagerank(
             in_process, open_edges(path), tmp_path / "work", undirected=True, stop=stop
         )
@@ -296,7 +296,7 @@ def test_workers_that_share_a_file_read_the_same(
             in_process,
             open_edges(path),
             tmp_path / f"work-{part_bytes}",
-            stop=Stop(1e-12),
+            stop=StoppingRule(1e-12),
             part_bytes=part_bytes,
         )
         alone = compute_pagerank(path, tol=1e-12)

@@ -13,7 +13,7 @@ from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank
 from pipelines.graph.distributed import distributed_pagerank
 from pipelines.graph.files import open_edges
-from pipelines.graph.iteration import Stop
+from pipelines.graph.iteration import StoppingRule
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks
 
@@ -98,7 +98,7 @@ def test_a_file_of_ranks(suffix: str, tmp_path: Path) -> None:
 def test_on_many_workers_and_what_an_earlier_call_left(in_process: Any, tmp_path: Path) -> None:
     path = tmp_path / "edges.csv"
     a_graph().to_csv(path, index=False)
-    stop, edges = Stop(TOL), open_edges(path)
+    stop, edges = StoppingRule(TOL), open_edges(path)
     plain = distributed_pagerank(in_process, edges, tmp_path / "work", stop=stop)
     begun = distributed_pagerank(in_process, edges, tmp_path / "work", stop=stop, start=plain)
     assert n_iterations(begun) <= 2 < n_iterations(plain)

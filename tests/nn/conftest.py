@@ -10,12 +10,12 @@ from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
 
 DIGITS = Inputs(64, 10, (8, 8))
 WINE = Inputs(13, 3)
-TRAINING = Training(max_epochs=6)
+TRAINING = TrainingSettings(max_epochs=6)
 SPEC = NetworkSpec("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
 
 

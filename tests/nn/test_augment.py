@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipelines.errors import InputError
-from pipelines.nn.augment import AUGMENTATION, AUTOMATIC, LIGHT, augmented, chosen
+from pipelines.nn.augment import AUGMENTATION, AUTOMATIC, LIGHT, augment_images, choose_augmentation
 
 CPU = torch.device("cpu")
 
@@ -36,13 +36,13 @@ def test_each_image_has_draws_of_its_own(name: str) -> None:
     if name in AUTOMATIC:
         pytest.importorskip("torchvision")
     images = arrows(12)
-    made = augmented(images, name, generators(1, 2), 255.0)
+    made = augment_images(images, name, generators(1, 2), 255.0)
     assert made.shape == images.shape
     assert made.dtype == torch.float32
     assert len({one.numpy().tobytes() for one in made.flatten(0, 1)}) > 6
-    assert torch.equal(made, augmented(images, name, generators(1, 2), 255.0))
+    assert torch.equal(made, augment_images(images, name, generators(1, 2), 255.0))
     # A network's images do not depend on those beside them.
-    alone = augmented(images[1:], name, generators(2), 255.0)
+    alone = augment_images(images[1:], name, generators(2), 255.0)
     torch.testing.assert_close(alone[0], made[1])
     assert made.min() >= -1e-3
     assert made.max() <= 255.001
@@ -52,7 +52,7 @@ def test_digits_are_moved_and_never_mirrored() -> None:
     """By a few pixels; photographs are mirrored in every second case."""
     columns = torch.arange(28.0)
     for name, mirrored in (("digits", 0.0), ("photographs", 0.5)):
-        made = augmented(arrows(200), name, generators(3, 4), 255.0)
+        made = augment_images(arrows(200), name, generators(3, 4), 255.0)
         centre = (made.sum((2, 3)) * columns).sum(-1) / made.sum((2, 3, 4))
         assert float((centre > 14).float().mean()) == pytest.approx(mirrored, abs=0.1)
         left = centre[centre < 14]
@@ -61,14 +61,14 @@ def test_digits_are_moved_and_never_mirrored() -> None:
 
 
 def test_light_goes_by_the_data() -> None:
-    assert chosen("light", True, True) == "digits"
-    assert chosen("light", True, False) == "photographs"
-    assert chosen("none", False, False) == "none"
-    assert chosen("augmix", True, False) == "augmix"
+    assert choose_augmentation("light", True, True) == "digits"
+    assert choose_augmentation("light", True, False) == "photographs"
+    assert choose_augmentation("none", False, False) == "none"
+    assert choose_augmentation("augmix", True, False) == "augmix"
     with pytest.raises(InputError, match=r"augment.*needs images"):
-        chosen("light", False, False)
+        choose_augmentation("light", False, False)
     with pytest.raises(InputError, match="can be imported"):
-        chosen("nowhere:change", True, True)
+        choose_augmentation("nowhere:change", True, True)
     assert AUGMENTATION.check("light") is None
     assert AUGMENTATION.check("heavy") == (
         "one of none, light, randaugment, trivialaugment, augmix, or module:function"
@@ -77,11 +77,11 @@ def test_light_goes_by_the_data() -> None:
 
 def test_a_function_that_changes_the_size_is_refused() -> None:
     with pytest.raises(InputError, match="images of the shape it is given"):
-        augmented(arrows(2), f"{__name__}:cut", generators(1, 2), 255.0)
+        augment_images(arrows(2), f"{__name__}:cut", generators(1, 2), 255.0)
 
 
 def test_the_automatic_ones_leave_the_generator_of_torch_alone() -> None:
     pytest.importorskip("torchvision")
     before = torch.get_rng_state()
-    augmented(arrows(2), "randaugment", generators(1, 2), 255.0)
+    augment_images(arrows(2), "randaugment", generators(1, 2), 255.0)
     np.testing.assert_array_equal(before.numpy(), torch.get_rng_state().numpy())

@@ -9,7 +9,7 @@ import torch
 
 from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import DATA_SHARE, GIB, NoRoomError, room_for
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
 
 from .conftest import DIGITS, SPEC, TRAINING
@@ -54,10 +54,10 @@ def test_a_gpu_is_planned_with_by_what_is_free(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (two - 2 * GIB, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 5 * GIB)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 3 * GIB)
-    assert room_for(digits, SPEC, DIGITS, Training(device="gpu"), 5) == 2
+    assert room_for(digits, SPEC, DIGITS, TrainingSettings(device="gpu"), 5) == 2
     with pytest.raises(NoRoomError, match=r"^needs 0.3 GiB, the device has 0.0 GiB$"):
-        room_for(digits, SPEC, DIGITS, Training(device="gpu", memory_bytes=9), 5)
-    assert room_for(digits, SPEC, DIGITS, Training(), 5) == 5
+        room_for(digits, SPEC, DIGITS, TrainingSettings(device="gpu", memory_bytes=9), 5)
+    assert room_for(digits, SPEC, DIGITS, TrainingSettings(), 5) == 5
     monkeypatch.setattr("pipelines.nn.fit.unused_in_pool", lambda: 2 * GIB)
     monkeypatch.setattr(torch.cuda, "memory_reserved", None)  # torch cannot say it of that pool
-    assert room_for(digits, SPEC, DIGITS, Training(device="gpu"), 5) == 2
+    assert room_for(digits, SPEC, DIGITS, TrainingSettings(device="gpu"), 5) == 2

@@ -12,17 +12,17 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import first_weights
-from pipelines.nn.early_stopping import _Given, widened
+from pipelines.nn.early_stopping import _EpochRows, widen_weights
 from pipelines.nn.networks import log_certainty, network_to_ask
-from pipelines.nn.settings import PATIENCE, TABLE_DECAY, TABLE_SMOOTHING, Training
+from pipelines.nn.settings import PATIENCE, TABLE_DECAY, TABLE_SMOOTHING, TrainingSettings
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DIVERGED,
     OK,
     DeviceRows,
-    Part,
+    StackPart,
     Tensors,
-    Trained,
+    TrainedNetwork,
     place_rows,
     relative_scaling,
 )
@@ -39,20 +39,22 @@ def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
     return {name: one.numpy().copy() for name, one in weights.items()}
 
 
-def parts_of(data: FoldedData, count: int = 3) -> list[Part]:
+def parts_of(data: FoldedData, count: int = 3) -> list[StackPart]:
     n, chosen = len(data.y), np.random.default_rng(0)
     parts = []
     for own in generators_of(5, count):
         rows = chosen.integers(0, n, n)
         unseen = np.setdiff1d(np.arange(n), rows)
-        parts.append(Part(rows, own, relative_scaling(data, rows), unseen))
+        parts.append(StackPart(rows, own, relative_scaling(data, rows), unseen))
     return parts
 
 
-def trained(data: FoldedData, parts: list[Part], **settings: float) -> list[Trained]:
+def trained(data: FoldedData, parts: list[StackPart], **settings: float) -> list[TrainedNetwork]:
     chosen: dict[str, Any] = settings
-    training = Training.of("table", len(data.y), **chosen)
-    return train_parts(TABLE, WINE, place_rows(data, WINE, Training()), parts, training, copied)
+    training = TrainingSettings.of("table", len(data.y), **chosen)
+    return train_parts(
+        TABLE, WINE, place_rows(data, WINE, TrainingSettings()), parts, training, copied
+    )
 
 
 @pytest.mark.parametrize("batch_size", [1000, 40])
@@ -62,9 +64,9 @@ def test_steps_are_those_of_autograd_and_adamw(
     """Five epochs of each network alone, by the loss as one writes it."""
     monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
     found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
-    rows, parts = place_rows(wine, WINE, Training()), parts_of(wine)
-    first = widened(first_weights(TABLE, WINE, [part.generator for part in parts], CPU))
-    given = _Given(rows, parts, batch_size)
+    rows, parts = place_rows(wine, WINE, TrainingSettings()), parts_of(wine)
+    first = widen_weights(first_weights(TABLE, WINE, [part.generator for part in parts], CPU))
+    given = _EpochRows(rows, parts, batch_size)
     epochs = [list(given.batches()) for _ in range(5)]
     network = network_to_ask(TABLE, WINE, CPU)
     for number, one in enumerate(found):
@@ -111,12 +113,12 @@ def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
 def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> None:
     """Rows left out whose classes are wrong: the more is learned, the worse for them."""
     data, parts = wine, parts_of(wine)
-    rows = place_rows(data, WINE, Training())
+    rows = place_rows(data, WINE, TrainingSettings())
     wrong = DeviceRows(rows.X, rows.targets.clone())
     (part,) = parts[:1]
     unseen = torch.from_numpy(part.out_of_bag)
     wrong.targets[unseen] = wrong.targets[unseen].roll(1, 1)
-    training = Training.of("table", len(data.y))
+    training = TrainingSettings.of("table", len(data.y))
     (misled,) = train_parts(TABLE, WINE, wrong, [part], training, copied)
     (led,) = train_parts(TABLE, WINE, rows, [parts_of(wine)[0]], training, copied)
     assert len(misled.losses) <= PATIENCE + 5
@@ -126,31 +128,33 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
 def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
     n = len(wine.y)
     (own,) = generators_of(0, 1)
-    (one,) = trained(wine, [Part(np.arange(n), own, None, np.empty(0, dtype=np.int64))])
+    (one,) = trained(wine, [StackPart(np.arange(n), own, None, np.empty(0, dtype=np.int64))])
     assert one.status == OK
     assert one.losses[-1] < 0.1
 
 
 def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
-    rows = place_rows(wine, WINE, Training())
+    rows = place_rows(wine, WINE, TrainingSettings())
     wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.targets)
-    training = Training.of("table", len(wine.y), max_epochs=2)
+    training = TrainingSettings.of("table", len(wine.y), max_epochs=2)
     (part,) = parts_of(wine)[:1]
-    (one,) = train_parts(TABLE, WINE, wild, [Part(part.rows, part.generator)], training, copied)
+    (one,) = train_parts(
+        TABLE, WINE, wild, [StackPart(part.rows, part.generator)], training, copied
+    )
     assert one.status == DIVERGED
 
 
 @pytest.mark.parametrize(("n_rows", "epochs"), [(100, 200), (257, 100), (5000, 20)])
 def test_the_schedule_follows_the_rows(n_rows: int, epochs: int) -> None:
-    assert Training.of("table", n_rows).max_epochs == epochs
-    assert Training.of("table", n_rows, max_epochs=7).max_epochs == 7
-    assert Training.of("conv", n_rows) == Training()
+    assert TrainingSettings.of("table", n_rows).max_epochs == epochs
+    assert TrainingSettings.of("table", n_rows, max_epochs=7).max_epochs == 7
+    assert TrainingSettings.of("conv", n_rows) == TrainingSettings()
 
 
 def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
     """Patience, decay and smoothing leave a network for tables what it is."""
     usual = trained(wine, parts_of(wine))
-    assert Training.of("table", 100, patience=PATIENCE) == Training.of("table", 100)
+    assert TrainingSettings.of("table", 100, patience=PATIENCE) == TrainingSettings.of("table", 100)
     early = trained(wine, parts_of(wine), patience=2)
     assert all(len(one.losses) <= len(own.losses) for one, own in zip(early, usual, strict=True))
     assert sum(len(one.losses) for one in early) < sum(len(one.losses) for one in usual)
@@ -163,11 +167,11 @@ def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
 def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> None:
     """Wrong classes of every second row left out change only what judges the other ones."""
     data, (part,) = wine, parts_of(wine, 1)
-    rows = place_rows(data, WINE, Training())
+    rows = place_rows(data, WINE, TrainingSettings())
     wrong = DeviceRows(rows.X, rows.targets.clone())
     even = torch.from_numpy(part.out_of_bag[::2])
     wrong.targets[even] = wrong.targets[even].roll(1, 1)
-    training = Training.of("table", len(data.y))
+    training = TrainingSettings.of("table", len(data.y))
     crossed = []
     for placed in (rows, wrong):
         (one,) = train_parts(TABLE, WINE, placed, parts_of(wine, 1), training, copied)
@@ -181,7 +185,7 @@ def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> 
 
 
 def test_first_weights_fill_the_bounds_of_glorot_and_bengio() -> None:
-    first = widened(first_weights(TABLE, WINE, generators_of(0, 40), CPU))
+    first = widen_weights(first_weights(TABLE, WINE, generators_of(0, 40), CPU))
     for layer, n_inputs, n_outputs in (("hidden", 13, 9), ("output", 9, 3)):
         for kind in ("weight", "bias"):
             bound = math.sqrt(6 / (n_inputs + n_outputs))

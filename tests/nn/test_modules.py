@@ -15,17 +15,17 @@ from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
-from pipelines.nn.networks import as_network_takes, make_network, network_lines
-from pipelines.nn.settings import Training
+from pipelines.nn.networks import as_network_takes, describe_network, make_network
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_rows
-from pipelines.nn.train import train
+from pipelines.nn.stack import Stack, StackPart, Tensors, TrainedNetwork, place_rows
+from pipelines.nn.train import train_stack
 
 from .conftest import DIGITS, WINE
 from .one_member import generators_of, refitted, rows_of_folds, without_progress
 
 CNN = NetworkSpec("cnn", 0, 0.05, 0.9, n_conv_layer=4)
-MODULE = Training.of("cnn", 191)
+MODULE = TrainingSettings.of("cnn", 191)
 COLOURED = Inputs(3 * 32 * 32, 5, (3, 32, 32))
 
 
@@ -77,7 +77,7 @@ def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
 def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) -> Stack:
     chosen = np.random.default_rng(0)
     parts = [
-        Part(
+        StackPart(
             chosen.integers(0, len(data.y), size), own, data.scaling_for(None), np.arange(0, 300, 7)
         )
         for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
@@ -87,12 +87,15 @@ def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) ->
 
 
 def trained(
-    data: FoldedData, training: Training, slots: slice = slice(None), spec: NetworkSpec = CNN
-) -> list[Trained]:
-    return without_progress(train(stack_of(data, spec, slots), training, copied))
+    data: FoldedData,
+    training: TrainingSettings,
+    slots: slice = slice(None),
+    spec: NetworkSpec = CNN,
+) -> list[TrainedNetwork]:
+    return without_progress(train_stack(stack_of(data, spec, slots), training, copied))
 
 
-def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
+def fold_by_fold(stack: Stack, training: TrainingSettings) -> list[list[float]]:
     """Train each network of a stack by a plain loop; the mean loss of each epoch of each."""
     spec, rows = stack.spec, stack.rows
     size = min(training.batch_size, stack.n_rows)
@@ -137,7 +140,7 @@ def fold_by_fold(stack: Stack, training: Training) -> list[list[float]]:
 @pytest.mark.parametrize("batch_size", [16, 128])
 def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> None:
     """By DataLoader, SGD and OneCycleLR; a CPU takes the larger batches one network at a time."""
-    training = Training.of("cnn", 191, batch_size=batch_size, max_epochs=3)
+    training = TrainingSettings.of("cnn", 191, batch_size=batch_size, max_epochs=3)
     spec = replace(CNN, learning_rate=0.01)
     plain = fold_by_fold(stack_of(digits, spec), training)
     for one, losses in zip(trained(digits, training, spec=spec), plain, strict=True):
@@ -151,7 +154,7 @@ def test_side_by_side_and_alone_give_the_same(
     digits: FoldedData, augment: str, spec: NetworkSpec
 ) -> None:
     """Of convolutions in groups of channels, of dense layers by vmap."""
-    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
+    training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
     together = trained(digits, training, spec=spec)
     for slot, one in enumerate(together):
         (alone,) = trained(digits, training, slice(slot, slot + 1), spec)
@@ -173,19 +176,19 @@ def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
     spec = NetworkSpec("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
     training = replace(MODULE, max_epochs=2, batch_size=16)
     stack = stack_of(digits, spec, slice(None) if together else slice(1))
-    found = without_progress(train(stack, training, copied))
+    found = without_progress(train_stack(stack, training, copied))
     assert vmap_can(make_network(spec, DIGITS), DIGITS)
     assert [float(one.result["n_rows"]) for one in found] == [2 * 11 * 16] * len(found)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
 def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optimizer: str) -> None:
-    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
+    training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
     rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
     own = [replace(CNN, learning_rate=rate / one, momentum=1 - one / 10) for one in (1, 2, 5)]
     stack = stack_of(digits, CNN)
     stack.parts[:] = [replace(part, spec=one) for part, one in zip(stack.parts, own, strict=True)]
-    for slot, one in enumerate(without_progress(train(stack, training, copied))):
+    for slot, one in enumerate(without_progress(train_stack(stack, training, copied))):
         (alone,) = trained(digits, training, slice(slot, slot + 1), own[slot])
         assert one.losses == pytest.approx(alone.losses, rel=2e-3)
 
@@ -193,12 +196,14 @@ def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optim
 def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
     """At a rate that spoils what was learned."""
     spec = replace(CNN, learning_rate=0.2, momentum=0.99)
-    training = Training.of("cnn", 191, batch_size=32, max_epochs=12, patience=2, schedule="none")
+    training = TrainingSettings.of(
+        "cnn", 191, batch_size=32, max_epochs=12, patience=2, schedule="none"
+    )
     patient = replace(training, patience=None)
     stack = stack_of(digits, spec)
     scores = {}
     for name, settings in (("stopped", training), ("whole", patient)):
-        training = train(
+        training = train_stack(
             stack_of(digits, spec),
             settings,
             lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
@@ -212,13 +217,13 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
 
 def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
     spec = replace(CNN, learning_rate=1e30)
-    training = Training.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
+    training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
     assert {one.status for one in trained(digits, training, spec=spec)} == {"diverged"}
 
 
 @pytest.mark.slow
 def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
-    training = Training.of("cnn", len(digits.y), batch_size=16, augment="digits")
+    training = TrainingSettings.of("cnn", len(digits.y), batch_size=16, augment="digits")
     rows = rows_of_folds(digits, CNN, DIGITS, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
     assert np.mean([row["error"] for row in rows]) < 0.2
@@ -241,7 +246,7 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
 def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     rate = 0.05 if optimizer == "sgd" else 0.01
     spec = NetworkSpec(name, 16, rate, 0.9)
-    training = Training.of(
+    training = TrainingSettings.of(
         name, len(wine.y), batch_size=16, optimizer=optimizer, schedule="cosine", max_epochs=40
     )
     rows = rows_of_folds(wine, spec, WINE, training)
@@ -251,12 +256,14 @@ def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
 
 
 def test_a_network_is_described_before_it_is_trained() -> None:
-    assert network_lines(CNN, DIGITS) == ["network    cnn: 1,030 weights"]
+    assert describe_network(CNN, DIGITS) == ["network    cnn: 1,030 weights"]
     fixed = replace(WINE, module=nn.Linear(13, 4))
     with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
-        network_lines(NetworkSpec("x:Linear", 0, 0.1, 0.9), fixed)
+        describe_network(NetworkSpec("x:Linear", 0, 0.1, 0.9), fixed)
     with pytest.raises(InputError, match="must take rows of this data set"):
-        network_lines(NetworkSpec("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3)))
+        describe_network(
+            NetworkSpec("x:Linear", 0, 0.1, 0.9), replace(fixed, module=nn.Linear(7, 3))
+        )
 
 
 @pytest.mark.parametrize(
@@ -321,9 +328,9 @@ def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
     digits: FoldedData,
 ) -> None:
     spec = NetworkSpec("conv", 32, 0.05, 0.9, 4, 3)
-    training = Training.of("conv", len(digits.y), augment="digits", batch_size=16)
+    training = TrainingSettings.of("conv", len(digits.y), augment="digits", batch_size=16)
     assert training.optimizer == "sgd"
     rows = rows_of_folds(digits, spec, DIGITS, training)
     assert np.mean([row["error"] for row in rows]) < 0.25
     assert MOST_TOGETHER >= 16
-    assert place_rows(digits, DIGITS, Training()).X.dtype == torch.float32
+    assert place_rows(digits, DIGITS, TrainingSettings()).X.dtype == torch.float32

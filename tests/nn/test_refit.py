@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipelines.bagging.work import Trainings, run_task
+from pipelines.bagging.work import Trainings, run_member_task
 from pipelines.data.bootstrap import BootstrapSplits
 from pipelines.data.placement import FoldedData
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
 
@@ -63,7 +63,7 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
 
 def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     """Each has its own rate, rows and first weights."""
-    training = Training.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
+    training = TrainingSettings.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
     plan = Trainings.draw(
         digits.y,
         DIGITS,
@@ -80,10 +80,12 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     assert list(map(len, on_cpu.groups)) == [1] * 9
     problem = on_cpu.problem(digits)
     group, alone = grouped.feed(problem)(0)[0], on_cpu.feed(problem)(0)
-    together = without_progress(run_task(problem, group, kind=on_cpu.kind))
+    together = without_progress(run_member_task(problem, group, shared_fit=on_cpu.shared_fit))
     assert len({row["learning_rate"] for row, _ in together}) == 5
     for (row, one), task in list(zip(together, alone, strict=False))[1::3]:
-        ((own_row, own),) = without_progress(run_task(problem, task, kind=on_cpu.kind))
+        ((own_row, own),) = without_progress(
+            run_member_task(problem, task, shared_fit=on_cpu.shared_fit)
+        )
         assert one.member.spec == own.member.spec
         assert json.loads(row["losses"]) == pytest.approx(json.loads(own_row["losses"]), rel=2e-3)
         np.testing.assert_allclose(one.test.outputs, own.test.outputs, atol=0.02)

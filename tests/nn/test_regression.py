@@ -12,13 +12,20 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import StackedWeights, first_weights
-from pipelines.nn.early_stopping import _Given, widened
+from pipelines.nn.early_stopping import _EpochRows, widen_weights
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import network_to_ask, outputs_of
-from pipelines.nn.settings import TABLE_DECAY, Training
+from pipelines.nn.settings import TABLE_DECAY, TrainingSettings
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Part, Stack, Tensors, Trained, place_stack, target_scaling
-from pipelines.nn.train import train
+from pipelines.nn.stack import (
+    Stack,
+    StackPart,
+    Tensors,
+    TrainedNetwork,
+    fit_target_scaling,
+    place_stack,
+)
+from pipelines.nn.train import train_stack
 from tests.nn.one_member import generators_of, without_progress
 
 CPU = torch.device("cpu")
@@ -42,13 +49,15 @@ def stack_of(data: FoldedData, spec: NetworkSpec, inputs: Inputs, count: int = 3
     for number, generator in enumerate(generators_of(5, count)):
         rows = by_size[chosen.integers(0, n - 80 * number, n - 7 * number)]  # fewer large targets
         left_out = np.setdiff1d(np.arange(n), rows)
-        parts.append(Part(rows, generator, out_of_bag=left_out, spec=spec))
-    training = Training(optimizer="adamw" if ":" in spec.network else None)
+        parts.append(StackPart(rows, generator, out_of_bag=left_out, spec=spec))
+    training = TrainingSettings(optimizer="adamw" if ":" in spec.network else None)
     return place_stack(data, parts, inputs, training, n - 14)
 
 
-def trained_of(stack: Stack, training: Training) -> list[Trained[dict[str, np.ndarray]]]:
-    return without_progress(train(stack, training, copied))
+def trained_of(
+    stack: Stack, training: TrainingSettings
+) -> list[TrainedNetwork[dict[str, np.ndarray]]]:
+    return without_progress(train_stack(stack, training, copied))
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
@@ -96,12 +105,14 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
     ink: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(early_stopping, "REGRESSION_FALL", -math.inf)  # the last epoch is kept
-    training = Training.of("table", 303, batch_size=batch_size, max_epochs=4, is_regression=True)
+    training = TrainingSettings.of(
+        "table", 303, batch_size=batch_size, max_epochs=4, is_regression=True
+    )
     trained = trained_of(stack_of(ink, TABLE, TABLE_ROWS), training)
     stack = stack_of(ink, TABLE, TABLE_ROWS)
     generators = [part.generator for part in stack.parts]
-    first = widened(first_weights(TABLE, TABLE_ROWS, generators, CPU))
-    given = _Given(stack.rows, stack.parts, batch_size)
+    first = widen_weights(first_weights(TABLE, TABLE_ROWS, generators, CPU))
+    given = _EpochRows(stack.rows, stack.parts, batch_size)
     epochs = [list(given.batches()) for _ in range(4)]
     network = network_to_ask(TABLE, TABLE_ROWS, CPU)
     for number, member in enumerate(trained):
@@ -146,13 +157,13 @@ OF_MODULE = replace(TABLE_ROWS, module=Narrow)
 @pytest.mark.parametrize(
     ("spec", "inputs", "training"),
     [
-        (MLP, TABLE_ROWS, Training(max_epochs=15, least_fall=0.02)),
-        (TABLE, TABLE_ROWS, Training.of("table", 303, is_regression=True, max_epochs=200)),
-        (MODULE, OF_MODULE, Training.of("x:Y", 303, optimizer="adamw", max_epochs=12)),
+        (MLP, TABLE_ROWS, TrainingSettings(max_epochs=15, least_fall=0.02)),
+        (TABLE, TABLE_ROWS, TrainingSettings.of("table", 303, is_regression=True, max_epochs=200)),
+        (MODULE, OF_MODULE, TrainingSettings.of("x:Y", 303, optimizer="adamw", max_epochs=12)),
     ],
 )
 def test_alone_and_together_give_the_same_network(
-    ink: FoldedData, spec: NetworkSpec, inputs: Inputs, training: Training
+    ink: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings
 ) -> None:
     """Each ends by itself, on targets in deviations of its own."""
     together = trained_of(stack_of(ink, spec, inputs), training)
@@ -160,7 +171,7 @@ def test_alone_and_together_give_the_same_network(
         assert len({len(member.losses) for member in together}) > 1
     for slot, member in enumerate(together):
         stack = stack_of(ink, spec, inputs)
-        alone: Trained[dict[str, np.ndarray]]
+        alone: TrainedNetwork[dict[str, np.ndarray]]
         (alone,) = trained_of(replace(stack, parts=[stack.parts[slot]]), training)
         assert alone.losses == pytest.approx(member.losses, rel=5e-3)
         assert min(member.losses) < 0.5  # that of the mean
@@ -192,31 +203,31 @@ def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
     for y in (ink.y, other):
         data = replace(ink, y=y)
         rows, left_out = np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200)
-        part = Part(rows, *generators_of(1, 1), out_of_bag=left_out, spec=TABLE)
-        training = Training.of("table", 150, is_regression=True, max_epochs=10)
+        part = StackPart(rows, *generators_of(1, 1), out_of_bag=left_out, spec=TABLE)
+        training = TrainingSettings.of("table", 150, is_regression=True, max_epochs=10)
         made += trained_of(place_stack(data, [part], TABLE_ROWS, training, 150), training)
     assert made[0].losses == pytest.approx(made[1].losses, rel=1e-3)
 
 
 def test_scales_of_targets() -> None:
     y = np.array([1.0, 1.0, 3.0, 7.0])
-    whole = target_scaling(y)
+    whole = fit_target_scaling(y)
     assert (whole.center, whole.scale) == (3.0, pytest.approx(math.sqrt(6)))
-    part = target_scaling(y, np.array([2, 3, 3]))
+    part = fit_target_scaling(y, np.array([2, 3, 3]))
     assert part.center == pytest.approx(17 / 3)
     assert part.scale == pytest.approx(np.std([3, 7, 7]))
-    equal = target_scaling(y, np.array([0, 1, 0]))
+    equal = fit_target_scaling(y, np.array([0, 1, 0]))
     assert (equal.center, equal.scale) == (1.0, whole.scale)
     for value in (0.0, -4e8):
-        constant = target_scaling(np.full(5, value))
+        constant = fit_target_scaling(np.full(5, value))
         assert constant.center == value
         assert 0 < constant.scale <= 1e-7
         assert value + 3 * constant.scale == pytest.approx(value, rel=1e-15, abs=1e-300)
 
 
 def test_a_regression_is_longer_at_it() -> None:
-    assert Training.of("table", 100).max_epochs == 200
-    assert Training.of("table", 100, is_regression=True).max_epochs == 1000
-    assert Training.of("table", 100_000, is_regression=True).max_epochs == 20
-    assert Training.of("mlp", 100, is_regression=True).least_fall == 0.02
-    assert Training.of("mlp", 100).least_fall == 0.2
+    assert TrainingSettings.of("table", 100).max_epochs == 200
+    assert TrainingSettings.of("table", 100, is_regression=True).max_epochs == 1000
+    assert TrainingSettings.of("table", 100_000, is_regression=True).max_epochs == 20
+    assert TrainingSettings.of("mlp", 100, is_regression=True).least_fall == 0.02
+    assert TrainingSettings.of("mlp", 100).least_fall == 0.2

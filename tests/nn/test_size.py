@@ -9,10 +9,16 @@ import torch
 from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights
 from pipelines.nn.inputs import Inputs, weight_shapes
-from pipelines.nn.settings import Training
-from pipelines.nn.size import SCORING_BYTES, predicted_cost, scoring_rows, size_of, training_bytes
+from pipelines.nn.settings import TrainingSettings
+from pipelines.nn.size import (
+    SCORING_BYTES,
+    predicted_training_seconds,
+    scoring_rows,
+    size_of,
+    training_bytes,
+)
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Part, Stack, place_rows
+from pipelines.nn.stack import Stack, StackPart, place_rows
 
 from .conftest import DIGITS
 from .one_member import generators_of
@@ -28,8 +34,8 @@ WIDE = NetworkSpec("conv", 600, 0.02, 0.1, n_conv_layer=200, kernel_size=3)
 def test_a_stack_holds_no_more_than_predicted(
     digits: FoldedData, spec: NetworkSpec, batch_size: int
 ) -> None:
-    rows = place_rows(digits, DIGITS, Training())
-    parts = [Part(np.arange(200), own) for own in generators_of(0, 5)]
+    rows = place_rows(digits, DIGITS, TrainingSettings())
+    parts = [StackPart(np.arange(200), own) for own in generators_of(0, 5)]
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:
@@ -66,7 +72,9 @@ def test_costs_follow_what_was_measured() -> None:
     """Microseconds of a step of one network of a stack of five, MNIST, one core of an EPYC."""
     measured = {(4, 4, 32): 139, (4, 6, 48): 208, (6, 5, 64): 326, (8, 5, 96): 670}
     predicted = [
-        predicted_cost(NetworkSpec("conv", hidden, 0.1, 0.1, channels, kernel), MNIST, 5, 10, 1000)
+        predicted_training_seconds(
+            NetworkSpec("conv", hidden, 0.1, 0.1, channels, kernel), MNIST, 5, 10, 1000
+        )
         for channels, kernel, hidden in measured
     ]
     ratios = np.array(predicted) / np.array(list(measured.values()))

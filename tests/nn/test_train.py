@@ -14,18 +14,18 @@ from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import log_certainty, network_to_ask
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
     DeviceRows,
-    Part,
     Stack,
+    StackPart,
     Tensors,
-    Trained,
+    TrainedNetwork,
     place_rows,
     relative_scaling,
 )
-from pipelines.nn.train import train
+from pipelines.nn.train import train_stack
 
 from .conftest import DIGITS, WINE
 from .one_member import generators_of, without_progress
@@ -41,7 +41,7 @@ def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
 
 
 def train_parts(spec, inputs, rows, parts, training, collect):
-    return without_progress(train(Stack(spec, inputs, rows, parts), training, collect))
+    return without_progress(train_stack(Stack(spec, inputs, rows, parts), training, collect))
 
 
 def gradient(parameter: torch.Tensor) -> torch.Tensor:
@@ -49,12 +49,14 @@ def gradient(parameter: torch.Tensor) -> torch.Tensor:
     return parameter.grad
 
 
-def parts_of(n_rows: int, seed: int = 5, sizes: tuple[int, ...] = (200, 203, 191)) -> list[Part]:
+def parts_of(
+    n_rows: int, seed: int = 5, sizes: tuple[int, ...] = (200, 203, 191)
+) -> list[StackPart]:
     """Networks whose rows differ in number, so that their last batches do, too."""
     generators = generators_of(seed, len(sizes))
     chosen = np.random.default_rng(0)
     return [
-        Part(chosen.integers(0, n_rows, size), own)
+        StackPart(chosen.integers(0, n_rows, size), own)
         for size, own in zip(sizes, generators, strict=True)
     ]
 
@@ -69,7 +71,7 @@ def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
 
 @CASES
 def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) -> None:
-    rows = place_rows(digits, DIGITS, Training())
+    rows = place_rows(digits, DIGITS, TrainingSettings())
     stack = StackedWeights(Stack(spec, DIGITS, rows, parts_of(len(digits.y))))
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
     nets = []
@@ -90,8 +92,8 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) 
 
 @CASES
 def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> None:
-    training = Training(max_epochs=3, least_fall=-math.inf)  # all three epochs
-    rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
+    training = TrainingSettings(max_epochs=3, least_fall=-math.inf)  # all three epochs
+    rows, parts = place_rows(digits, DIGITS, TrainingSettings()), parts_of(len(digits.y))
     trained = train_parts(spec, DIGITS, rows, parts, training, copied)
     pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
     for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
@@ -112,9 +114,9 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> 
 
 
 def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
-    training = Training(max_epochs=6, least_fall=0.2)
-    rows, parts = place_rows(digits, DIGITS, Training()), parts_of(len(digits.y))
-    items = list(train(Stack(CONV, DIGITS, rows, parts), training, copied))
+    training = TrainingSettings(max_epochs=6, least_fall=0.2)
+    rows, parts = place_rows(digits, DIGITS, TrainingSettings()), parts_of(len(digits.y))
+    items = list(train_stack(Stack(CONV, DIGITS, rows, parts), training, copied))
     shares = [item.fraction for item in items if isinstance(item, Progress)]
     trained = without_progress(items)
     assert shares == sorted(shares)
@@ -126,10 +128,10 @@ def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
 @CASES
 def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: NetworkSpec) -> None:
     """Each ends by itself, some of them while the others go on."""
-    training = Training(max_epochs=9, least_fall=0.2)
-    rows = place_rows(digits, DIGITS, Training())
+    training = TrainingSettings(max_epochs=9, least_fall=0.2)
+    rows = place_rows(digits, DIGITS, TrainingSettings())
     stacked = train_parts(spec, DIGITS, rows, parts_of(len(digits.y)), training, copied)
-    alone: list[Trained] = []
+    alone: list[TrainedNetwork] = []
     for slot in range(3):
         part = parts_of(len(digits.y))[slot]
         alone += train_parts(spec, DIGITS, rows, [part], training, copied)
@@ -141,8 +143,8 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: Netwo
 
 def test_networks_end_by_themselves(digits: FoldedData) -> None:
     """Of a stack that ends at different epochs: the rule holds for each, and the weights stay."""
-    training = Training(max_epochs=12, least_fall=0.2)
-    rows = place_rows(digits, DIGITS, Training())
+    training = TrainingSettings(max_epochs=12, least_fall=0.2)
+    rows = place_rows(digits, DIGITS, TrainingSettings())
     parts = parts_of(len(digits.y), sizes=(300, 20, 160, 40))
     trained = train_parts(CONV, DIGITS, rows, parts, training, copied)
     assert len({len(one.losses) for one in trained}) > 1
@@ -153,16 +155,16 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
 
 
 def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
-    rows = place_rows(digits, DIGITS, Training())
+    rows = place_rows(digits, DIGITS, TrainingSettings())
     X = rows.X.clone()
     X[7] = math.nan
     with_seven, without = np.r_[np.arange(60), 7], np.arange(10, 70)
     parts = [
-        Part(some, own)
+        StackPart(some, own)
         for some, own in zip((with_seven, without), generators_of(0, 2), strict=True)
     ]
     spoilt, sound = train_parts(
-        CONV, DIGITS, DeviceRows(X, rows.targets), parts, Training(max_epochs=2), copied
+        CONV, DIGITS, DeviceRows(X, rows.targets), parts, TrainingSettings(max_epochs=2), copied
     )
     assert spoilt.status == "diverged"
     assert len(spoilt.losses) == 1
@@ -171,11 +173,11 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
 
 
 def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
-    spec, training = NetworkSpec("mlp", 8, 0.1, 0.5), Training(max_epochs=3)
-    whole = place_rows(wine, WINE, Training())
+    spec, training = NetworkSpec("mlp", 8, 0.1, 0.5), TrainingSettings(max_epochs=3)
+    whole = place_rows(wine, WINE, TrainingSettings())
     chosen = [np.arange(0, 60), np.arange(25, 89)]
     parts = [
-        Part(some, own, relative_scaling(wine, some))
+        StackPart(some, own, relative_scaling(wine, some))
         for some, own in zip(chosen, generators_of(0, 2), strict=True)
     ]
     trained = train_parts(spec, WINE, whole, parts, training, copied)
@@ -183,7 +185,7 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
         # The same on rows that know nothing of those left out.
         X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
         rows = DeviceRows(torch.from_numpy(X), whole.targets)
-        (alone,) = train_parts(spec, WINE, rows, [Part(some, own)], training, copied)
+        (alone,) = train_parts(spec, WINE, rows, [StackPart(some, own)], training, copied)
         assert_close(one.result, alone.result)
 
 

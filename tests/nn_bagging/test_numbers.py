@@ -19,7 +19,7 @@ from pipelines.data.dataset import Dataset
 from pipelines.data.load import load_dataset
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn_bagging import Bagging, Options, main
 from pipelines.search.splits import splits_of
 from tests.command_runs import cells, record, said_by, tasks_of
@@ -108,7 +108,7 @@ def test_targets_are_standardised_on_the_rows_of_each_member(run: tuple[Path, st
 def test_networks_train_as_long_as_those_of_the_estimator(run: tuple[Path, str]) -> None:
     data = data_of(run[0])
     training = Bagging().plan(Options(n_bootstrap=1), data, {}).trainings.training
-    assert training == Training.of("table", len(data.y_train), is_regression=True)
+    assert training == TrainingSettings.of("table", len(data.y_train), is_regression=True)
 
 
 def test_the_page_shows_intervals(run: tuple[Path, str]) -> None:

@@ -29,13 +29,13 @@ def _rank(rank: int, n_ranks: int, port: int, work: Any, arguments: Any) -> Any:
     import torch
     from torch.distributed import TCPStore
 
-    from pipelines.parallel.process_group.group import Group
+    from pipelines.parallel.process_group.group import ProcessGroup
 
     torch.set_num_threads(1)
     limit = timedelta(seconds=SECONDS)
     store = TCPStore("127.0.0.1", port, n_ranks, rank == 0, limit)  # type: ignore[attr-defined]
     try:
-        group = Group.join(store, rank, n_ranks, secret=b"test", seconds=SECONDS)
+        group = ProcessGroup.join(store, rank, n_ranks, secret=b"test", seconds=SECONDS)
         return work(group, *arguments)
     except Exception as error:
         return error

@@ -14,11 +14,11 @@ from torch import nn
 from pipelines.parallel import buckets, flat
 from pipelines.parallel.buckets import EACH, FIRST, Buckets, cuts
 from pipelines.parallel.checkpoint import from_bytes
-from pipelines.parallel.elastic import train
+from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import TrainingPlan
 from tests.parallel.process_group.ranks import on_ranks
 
@@ -94,7 +94,7 @@ def ends_of(problem, sync, tmp_path, start=None, change=lambda group: None):
 
     def work(group):
         change(group)
-        return train(problem, order, group, lambda event: None)
+        return train_rank(problem, order, group, lambda event: None)
 
     return on_ranks(2, work)
 
@@ -215,7 +215,7 @@ def test_the_sum_of_the_last_layer_ends_while_the_pass_goes_on(monkeypatch):
     assert on_ranks(2, work) == [[True, True]] * 2
 
 
-class Keeps(Group):
+class Keeps(ProcessGroup):
     """A group that notes its sums, and adds up nothing."""
 
     def __init__(self):

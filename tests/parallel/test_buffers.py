@@ -11,11 +11,11 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.checkpoint import from_bytes, to_bytes
-from pipelines.parallel.elastic import train
+from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import NUMBERS, approximator
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import TrainingPlan
 from tests.parallel.process_group.ranks import on_ranks
 
@@ -61,7 +61,7 @@ def problem(request, tmp_path):
 def trained(problem, sync, tmp_path, n_ranks=2, start=None, settings=SETTINGS):
     options = dataclasses.replace(settings, sync=sync)
     order = TrainingPlan(options, 1, start, str(tmp_path / "checkpoint"))
-    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
+    results = on_ranks(n_ranks, lambda group: train_rank(problem, order, group, lambda event: None))
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -92,7 +92,7 @@ def test_the_model_that_is_kept_is_the_one_that_was_measured(sync, problem, tmp_
     network = best_network(problem.network.make(1), state)
     for rows, name in ((problem.test, "test_loss"), (problem.validation, "validation_loss")):
         columns = {column: torch.tensor(values) for column, values in rows.items()}
-        loss, _ = problem.measure(network, columns, Group(0, 1, "cpu"))
+        loss, _ = problem.measure(network, columns, ProcessGroup(0, 1, "cpu"))
         measured = [row[name] for row in progress.epochs if name in row]
         assert loss == pytest.approx(min(measured), rel=1e-5)
 
@@ -125,7 +125,7 @@ def test_a_training_goes_on_with_statistics_and_counts_as_they_were(problem, tmp
     trained(problem, "every-step", tmp_path, start=to_bytes(earlier, progress))
 
 
-class Breaks(Group):
+class Breaks(ProcessGroup):
     """A process group of one rank that is lost in a step."""
 
     n_sums = 0
@@ -139,7 +139,7 @@ class Breaks(Group):
 def test_a_step_that_was_not_done_leaves_no_trace_in_what_is_kept(problem, tmp_path):
     order = TrainingPlan(SETTINGS, 1, None, str(tmp_path / "checkpoint"))
     with pytest.raises(ProcessGroupError) as lost:
-        train(problem, order, Breaks(0, 1, "cpu"), lambda event: None)
+        train_rank(problem, order, Breaks(0, 1, "cpu"), lambda event: None)
     (whole, _), *_ = trained(problem, "every-step", tmp_path, n_ranks=1)
     rest = trained(problem, "every-step", tmp_path, n_ranks=1, start=lost.value.kept)
     assert from_bytes(lost.value.kept)[1].step == 2

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.parallel import elastic
 from pipelines.parallel.options import TrainingOptions
-from pipelines.parallel.process_group.members import Ended
+from pipelines.parallel.process_group.members import GroupEnd
 from pipelines.parallel.rank import TrainingPlan
 from pipelines.run.errors import RunStopped
 
@@ -31,11 +31,11 @@ def train_where_ranks_are_lost(
         order: TrainingPlan,
         *more: Any,
         **named: Any,
-    ) -> Ended:
+    ) -> GroupEnd:
         began.append(order.start)
         if len(began) > len(at):
-            return Ended(b"100", None, ["worker"])
-        return Ended(None, "killed", ["worker"], kept=[b"%d" % at[len(began) - 1]])
+            return GroupEnd(b"100", None, ["worker"])
+        return GroupEnd(None, "killed", ["worker"], kept=[b"%d" % at[len(began) - 1]])
 
     monkeypatch.setattr(elastic, "run_process_group", run_process_group)
     monkeypatch.setattr(elastic, "wait_for_members", lambda *asked: ["worker"])

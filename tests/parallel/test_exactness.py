@@ -13,9 +13,9 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 
 from pipelines.parallel.checkpoint import from_bytes
-from pipelines.parallel.elastic import train
+from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.options import TrainingOptions, strategy_of
-from pipelines.parallel.problem import CLASSES, Network, Problem, approximator
+from pipelines.parallel.problem import CLASSES, NetworkDescription, TrainingProblem, approximator
 from pipelines.parallel.rank import TrainingPlan
 from tests.parallel.process_group.ranks import on_ranks
 
@@ -29,7 +29,7 @@ def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROB
     order = TrainingPlan(
         dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint")
     )
-    results = on_ranks(n_ranks, lambda group: train(problem, order, group, lambda event: None))
+    results = on_ranks(n_ranks, lambda group: train_rank(problem, order, group, lambda event: None))
     for one in results:
         if isinstance(one, Exception):
             raise one
@@ -84,7 +84,9 @@ def test_channels_last_changes_the_layout_alone(shape, tmp_path, monkeypatch):
         {"X": rng.random((n, math.prod(shape)), np.float32), "y": rng.integers(0, 3, n)}
         for n in (40, 10, 10)
     ]
-    problem = Problem("images", CLASSES, Network("cnn", math.prod(shape), 3, shape), *parts)
+    problem = TrainingProblem(
+        "images", CLASSES, NetworkDescription("cnn", math.prod(shape), 3, shape), *parts
+    )
     forward = torch.nn.Conv2d.forward
 
     def told(layer, X):

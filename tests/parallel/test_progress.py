@@ -12,12 +12,19 @@ pytest.importorskip("torch", reason="networks are torch's")
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pipelines.parallel.checkpoint import Progress, from_bytes, progress_of, read, to_bytes, write
-from pipelines.parallel.elastic import train
+from pipelines.parallel.checkpoint import (
+    TrainingProgress,
+    from_bytes,
+    progress_of,
+    read,
+    to_bytes,
+    write_checkpoint,
+)
+from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions
 from pipelines.parallel.problem import approximator
-from pipelines.parallel.process_group.group import Group, ProcessGroupError
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import TrainingPlan
 from tests.parallel.process_group.ranks import on_ranks
 
@@ -40,7 +47,7 @@ class BreaksAt:
         return getattr(self._group, name)
 
 
-class AbortedAt(Group):
+class AbortedAt(ProcessGroup):
     """A group one of whose collectives is aborted when the backend says that it has ended."""
 
     def __init__(self, collective: int):
@@ -70,7 +77,7 @@ def run(
     def work(group):
         if breaks_at is not None and group.rank == 1:
             group = BreaksAt(group, breaks_at)
-        return train(PROBLEM, order, group, lambda event: None)
+        return train_rank(PROBLEM, order, group, lambda event: None)
 
     return on_ranks(n_ranks, work)
 
@@ -95,7 +102,7 @@ def test_no_step_is_taken_on_a_sum_that_was_aborted(tmp_path):
     steps = []
     for collective in (20, 21):
         with pytest.raises(ProcessGroupError) as error:
-            train(PROBLEM, order, AbortedAt(collective), lambda event: None)
+            train_rank(PROBLEM, order, AbortedAt(collective), lambda event: None)
         tensors, progress = from_bytes(error.value.kept)
         assert tensors["weights"].abs().max() < 10
         steps.append(progress.step)
@@ -157,15 +164,17 @@ def test_the_learning_rate_is_scaled_and_warmed_up():
 def test_a_checkpoint_is_replaced_whole_and_a_damaged_one_is_none(tmp_path):
     path = tmp_path / "c.safetensors"
     assert read(path) is None
-    write(path, {"weights": torch.arange(4.0)}, Progress(step=3, epochs=[{"epoch": 1}]))
+    write_checkpoint(
+        path, {"weights": torch.arange(4.0)}, TrainingProgress(step=3, epochs=[{"epoch": 1}])
+    )
     tensors, progress = from_bytes(read(path))
     assert tensors["weights"].tolist() == [0, 1, 2, 3]
-    assert progress == Progress(step=3, epochs=[{"epoch": 1}])
+    assert progress == TrainingProgress(step=3, epochs=[{"epoch": 1}])
     content = path.read_bytes()
     for damaged in (content[:20], content[:-1], content[:-1] + b"x", b"\xff" * 9, b""):
         path.write_bytes(damaged)
         assert read(path) is None
-    unsigned = to_bytes({"weights": torch.arange(4.0)}, Progress(step=3))
+    unsigned = to_bytes({"weights": torch.arange(4.0)}, TrainingProgress(step=3))
     path.write_bytes(unsigned.replace(b'"crc32"', b'"other"'))  # as older programs left it
     assert read(path) is not None
     assert [one.name for one in tmp_path.iterdir()] == ["c.safetensors"]
@@ -178,7 +187,7 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
     losses = [row["validation_loss"] for row in progress.epochs]
     network = best_network(PROBLEM.network.make(1), state)
     held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
-    loss, _ = PROBLEM.measure(network, held, Group(0, 1, "cpu"))
+    loss, _ = PROBLEM.measure(network, held, ProcessGroup(0, 1, "cpu"))
     assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
 
 
@@ -201,7 +210,7 @@ def test_no_step_reads_a_number_from_the_device(sync, tmp_path):
         )
         order = TrainingPlan(settings, 1, None, str(tmp_path / "checkpoint.safetensors"))
         with Reads() as counted:
-            train(PROBLEM, order, Group(0, 1, "cpu"), lambda event: None)
+            train_rank(PROBLEM, order, ProcessGroup(0, 1, "cpu"), lambda event: None)
         reads.append(counted.n)
     assert reads[0] == reads[1] > 0
 
@@ -215,7 +224,7 @@ def test_a_network_that_writes_to_its_rows_is_measured_on_the_same_ones_again():
         def forward(self, X):
             return self.layer(X.sub_(1.0))
 
-    network, group = Centres(), Group(0, 1, "cpu")
+    network, group = Centres(), ProcessGroup(0, 1, "cpu")
     held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
     first = PROBLEM.measure(network, held, group)
     assert PROBLEM.measure(network, held, group) == first

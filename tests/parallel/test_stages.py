@@ -17,12 +17,18 @@ import torch
 from torch import nn
 
 from pipelines.errors import InputError
-from pipelines.parallel.checkpoint import Progress, StoredStages, from_bytes, progress_of, read
+from pipelines.parallel.checkpoint import (
+    StoredStages,
+    TrainingProgress,
+    from_bytes,
+    progress_of,
+    read,
+)
 from pipelines.parallel.deferred import DeferredNetwork
-from pipelines.parallel.elastic import train
+from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.options import Formation, TrainingOptions
-from pipelines.parallel.problem import CLASSES, NUMBERS, Network, Problem
-from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.problem import CLASSES, NUMBERS, NetworkDescription, TrainingProblem
+from pipelines.parallel.process_group.group import ProcessGroup
 from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.stages import (
     StagedNetwork,
@@ -36,11 +42,11 @@ from tests.parallel.processes import on_processes
 
 IMAGES = (3, 64, 64)
 NETWORKS = [
-    Network("mlp", 20, 3, None, (16, 32, 8)),
-    Network("cnn", 784, 10, (28, 28)),
-    Network("bagging", 784, 10, (28, 28)),
-    Network("squeezenet1_0", 3 * 64 * 64, 10, IMAGES),
-    Network("resnet18", 3 * 64 * 64, 10, IMAGES),
+    NetworkDescription("mlp", 20, 3, None, (16, 32, 8)),
+    NetworkDescription("cnn", 784, 10, (28, 28)),
+    NetworkDescription("bagging", 784, 10, (28, 28)),
+    NetworkDescription("squeezenet1_0", 3 * 64 * 64, 10, IMAGES),
+    NetworkDescription("resnet18", 3 * 64 * 64, 10, IMAGES),
 ]
 by_name = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
 
@@ -69,7 +75,7 @@ def same_weights(network: nn.Module, other: nn.Module) -> None:
 
 
 @by_name
-def test_weights_made_later_are_those_that_are_made_at_once(network: Network) -> None:
+def test_weights_made_later_are_those_that_are_made_at_once(network: NetworkDescription) -> None:
     before = torch.get_rng_state()
     deferred = DeferredNetwork(lambda: network.make(5))
     assert not deferred.is_whole
@@ -89,10 +95,10 @@ def test_weights_that_are_made_of_others_are_made_at_once(
 
 
 @by_name
-def test_stages_one_after_the_other_are_the_network(network: Network) -> None:
+def test_stages_one_after_the_other_are_the_network(network: NetworkDescription) -> None:
     rows = torch.rand(3, network.n_inputs)
     whole = network.make(5).eval()
-    staged = StagedNetwork(lambda: network.make(5), network.name, 3, rows[:1], kept=(3.0, 10.0))
+    staged = StagedNetwork(lambda: network.make(5), network.name, 3, rows[:1], n_held=(3.0, 10.0))
     stages = [staged.stage(number) for number in range(3)]
     outputs, weights = rows, dict[str, torch.Tensor]()
     for stage in stages:
@@ -149,7 +155,7 @@ def test_what_a_network_does_beside_its_layers_is_done_in_stages(
     make: Callable[[], nn.Module],
 ) -> None:
     rows = torch.rand(5, 4)
-    staged = StagedNetwork(make, "own", 2, rows[:1], kept=(3.0, 1.0))
+    staged = StagedNetwork(make, "own", 2, rows[:1], n_held=(3.0, 1.0))
     outputs = staged.stage(1)(staged.stage(0)(rows))
     assert torch.allclose(outputs, make()(rows))
 
@@ -167,7 +173,7 @@ def hooked_whole() -> nn.Module:
 @pytest.mark.parametrize("make", [skipping, hooked_whole])
 def test_what_is_done_around_layers_keeps_them_together(make: Callable[[], nn.Module]) -> None:
     with pytest.raises(InputError, match="a chain of 1 such layers or blocks; take fewer, or a"):
-        StagedNetwork(make, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0))
+        StagedNetwork(make, "own", 2, torch.zeros(1, 4), n_held=(3.0, 1.0))
 
 
 class Twice(nn.Module):
@@ -180,7 +186,7 @@ def test_a_layer_that_gives_several_tensors_is_refused() -> None:
         return nn.Sequential(nn.Linear(4, 4), Twice(), nn.Linear(4, 3))
 
     with pytest.raises(InputError, match="own does not after 1; leave stages out"):
-        StagedNetwork(make, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0))
+        StagedNetwork(make, "own", 2, torch.zeros(1, 4), n_held=(3.0, 1.0))
 
 
 class Summed(nn.Module):
@@ -194,17 +200,17 @@ class Summed(nn.Module):
 
 def test_a_function_in_which_rows_meet_is_said_whatever_functions_follow() -> None:
     formation = Formation.of(TrainingOptions(stages=2, batch_size=16), 2)
-    lines = StagedNetwork(Summed, "own", 2, torch.zeros(1, 4), kept=(3.0, 1.0)).lines(formation)
+    lines = StagedNetwork(Summed, "own", 2, torch.zeros(1, 4), n_held=(3.0, 1.0)).lines(formation)
     assert any("what a function gives for a row depends on the others" in line for line in lines)
 
 
 def test_networks_that_are_no_chains_are_refused() -> None:
     row = torch.zeros(1, 4)
     with pytest.raises(InputError, match=r"stages must leave each stage a layer .* got 3 of two"):
-        StagedNetwork(orthogonal, "two", 3, row, kept=(3.0, 1.0))
+        StagedNetwork(orthogonal, "two", 3, row, n_held=(3.0, 1.0))
 
     with pytest.raises(InputError, match=r"network must take rows of shape \(4,\), got RuntimeErr"):
-        StagedNetwork(of_views, "views", 2, row, kept=(3.0, 1.0))
+        StagedNetwork(of_views, "views", 2, row, n_held=(3.0, 1.0))
 
     def shared() -> nn.Module:
         first, second = nn.Linear(4, 4), nn.Linear(4, 4)
@@ -212,7 +218,7 @@ def test_networks_that_are_no_chains_are_refused() -> None:
         return nn.Sequential(first, second)
 
     with pytest.raises(InputError, match="network must not share weights between layers"):
-        StagedNetwork(shared, "shared", 2, row, kept=(3.0, 1.0))
+        StagedNetwork(shared, "shared", 2, row, n_held=(3.0, 1.0))
 
 
 def test_cuts_make_the_costliest_stage_as_cheap_as_possible() -> None:
@@ -233,7 +239,7 @@ def test_cuts_make_the_costliest_stage_as_cheap_as_possible() -> None:
 
 
 def test_stages_are_as_few_as_fit() -> None:
-    network = Network("mlp", 64, 10, None, (256, 256, 256, 256))
+    network = NetworkDescription("mlp", 64, 10, None, (256, 256, 256, 256))
     options = TrainingOptions(network="mlp", batch_size=64, stages="auto")
     alone = Formation(1, 1, 1, 1, 64)
     whole = max(staged(network, options, alone, 0).n_bytes)
@@ -260,7 +266,7 @@ SETTINGS = TrainingOptions(
 )
 
 
-def a_problem(task: str, n_rows: int = 250) -> Problem:
+def a_problem(task: str, n_rows: int = 250) -> TrainingProblem:
     rng = np.random.default_rng(0)
     parts = []
     for n in (n_rows, 30, 40):
@@ -269,17 +275,17 @@ def a_problem(task: str, n_rows: int = 250) -> Problem:
             np.int64 if task == CLASSES else np.float32
         )
         parts.append({"X": X, "y": y})
-    network = Network("mlp", 12, 3 if task == CLASSES else 1, None, (16, 24, 16))
-    return Problem("rows", task, network, *parts)
+    network = NetworkDescription("mlp", 12, 3 if task == CLASSES else 1, None, (16, 24, 16))
+    return TrainingProblem("rows", task, network, *parts)
 
 
-def trained(group: Group, problem: Problem, plan: TrainingPlan) -> bytes:
-    return train(problem, plan, group, lambda event: None)
+def trained(group: ProcessGroup, problem: TrainingProblem, plan: TrainingPlan) -> bytes:
+    return train_rank(problem, plan, group, lambda event: None)
 
 
 def training_of(
-    n_ranks: int, problem: Problem, path: Path, start: bytes | None = None, **settings: Any
-) -> Progress:
+    n_ranks: int, problem: TrainingProblem, path: Path, start: bytes | None = None, **settings: Any
+) -> TrainingProgress:
     """Train with so many ranks; return the progress, after all ranks had the same."""
     options = dataclasses.replace(SETTINGS, **settings)
     plan = TrainingPlan(options, 1, start, str(path))

@@ -142,7 +142,7 @@ def write_run(
     folder.mkdir()
     cells = change(cells_of(C, gamma))
     cells["score"] = cells["score"].where(cells["error"].notna())
-    candidates = ranking.candidates_of(cells, ["C", "gamma"], N_FOLDS)
+    candidates = ranking.ranked_candidates(cells, ["C", "gamma"], N_FOLDS)
     cells.to_parquet(folder / "cv_results.parquet")
     candidates.to_parquet(folder / "candidates.parquet")
     lines = [json.dumps(record) for record in journal_of(cells)]

@@ -12,7 +12,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.report import write_report
 from pipelines.report.importances import MOST_BARS, importance_section
-from pipelines.report.parts import Chart, Columns, Listing, every_part
+from pipelines.report.parts import Chart, Listing, SideBySide, every_part
 from pipelines.report.style import BLUE, GREY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES
 from pipelines.run_folder.reading import RunData
@@ -70,7 +70,7 @@ def test_both_figures_stand_side_by_side(make_run: Callable[..., Path]) -> None:
     assert "each on 36 test samples" in page.text
     assert "explains 75 % of the variance" in page.text
     (side_by_side, *_) = importance_section(RunData.read(run)).parts
-    assert isinstance(side_by_side, Columns)
+    assert isinstance(side_by_side, SideBySide)
     assert all(isinstance(part, Chart) for part in side_by_side.parts)
 
 
@@ -87,7 +87,7 @@ def test_a_lone_figure_has_its_table_beside_it(make_run: Callable[..., Path]) ->
     run = make_run()
     columns().to_parquet(run / IMPORTANCES)
     (side_by_side, *_) = importance_section(RunData.read(run)).parts
-    assert isinstance(side_by_side, Columns)
+    assert isinstance(side_by_side, SideBySide)
     assert [type(part) for part in side_by_side.parts] == [Chart, Listing]
 
 

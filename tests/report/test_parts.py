@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 from pipelines.report.parts import (
     Cell,
     Chart,
-    Columns,
     Folded,
     Gallery,
     Listing,
     Pairs,
     Part,
     Section,
+    SideBySide,
     Text,
 )
 
@@ -32,7 +32,7 @@ EMPTY, FULL = pd.DataFrame({"a": []}), pd.DataFrame({"a": ["b"]})
         (Gallery([]), False),
         (Pairs([]), False),
         (Folded("a click away", [Listing("rows", FULL)]), True),
-        (Columns([Text("words"), None, Listing("no rows", EMPTY)]), False),
+        (SideBySide([Text("words"), None, Listing("no rows", EMPTY)]), False),
     ],
 )
 def test_a_section_is_shown_where_more_than_words_is_there(

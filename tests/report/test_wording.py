@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from pipelines.report.wording import count, duration, percent, shortened, significant, timestamp
+from pipelines.report.wording import count, duration, percent, shorten, significant, timestamp
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_the_rest():
     assert count(1, "class", "classes") == "1 class"
     assert count(2, "class", "classes") == "2 classes"
     assert timestamp("2025-11-20T10:13:20+00:00") == "2025-11-20 10:13 UTC"
-    assert shortened("abcdef", 4) == "abc…"
+    assert shorten("abcdef", 4) == "abc…"

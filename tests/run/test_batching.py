@@ -19,7 +19,7 @@ from cluster_setup import open_cluster
 from pipelines.run import tasks as batching
 from pipelines.run.outcomes import Work
 from pipelines.run.recycling import Recycling
-from pipelines.run.tasks import RETRIES, OnCluster, in_batches, measured_together
+from pipelines.run.tasks import RETRIES, OnCluster, batch_tasks, run_batch
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_of_few_tasks_is_a_batch() -> None:
     tasks = [Number(value) for value in range(2 * batching.BATCHES_PER_WORKER)]
-    assert in_batches(tasks, 2, ()) == [(task,) for task in tasks]
-    assert len(in_batches(tasks, 0, ())) > 1  # the only worker is being replaced
+    assert batch_tasks(tasks, 2, ()) == [(task,) for task in tasks]
+    assert len(batch_tasks(tasks, 0, ())) > 1  # the only worker is being replaced
 
 
 @pytest.mark.parametrize("n_workers", [1, 64])
 def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers: int) -> None:
     tasks = [Number(value, cost=100_000.0 - value) for value in range(100_000)]
-    batches = in_batches(tasks, n_workers, ())
+    batches = batch_tasks(tasks, n_workers, ())
     assert [task for batch in batches for task in batch] == tasks
     assert len(batches) < 20 * batching.BATCHES_PER_WORKER * n_workers
     left = sum(task.cost for task in tasks)
@@ -66,7 +66,7 @@ def test_what_is_large_or_urgent_has_its_own(few_tasks: None, cost: float) -> No
         *(Number(value, cost) for value in range(1, 50)),
         Number(50, cost, is_urgent=True),
     ]
-    batches = in_batches(tasks, 2, {"number-9"})
+    batches = batch_tasks(tasks, 2, {"number-9"})
     assert [task for batch in batches for task in batch] == tasks
     alone = {batch[0].value for batch in batches if len(batch) == 1}
     assert {9, 50} <= alone
@@ -126,13 +126,13 @@ def test_a_batch_that_has_taken_long_ends(monkeypatch: pytest.MonkeyPatch) -> No
     tasks = tuple(Number(value) for value in range(4))
     for seconds, values in ((math.inf, [0, 1, 2, 3]), (-1.0, [0])):
         monkeypatch.setattr(batching, "SECONDS_OF_A_BATCH", seconds)
-        assert [one["result"] for one in measured_together(value_of, 0, tasks)] == values
+        assert [one["result"] for one in run_batch(value_of, 0, tasks)] == values
 
 
 def test_tasks_of_batches_that_ended_are_handed_out_anew(
     few_tasks: None, one_worker: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batching, "measured_together", first_alone)
+    monkeypatch.setattr(batching, "run_batch", first_alone)
     tasks = [Number(value, cost=100.0 - value) for value in range(60)]
     found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
     assert sorted(one.result for one in found) == list(range(60))
@@ -140,7 +140,7 @@ def test_tasks_of_batches_that_ended_are_handed_out_anew(
 
 def first_alone(work: Work, shared: Any, tasks: Sequence[Number], *more: Any, **named: Any) -> Any:
     """As if the first task of a batch had taken all its time."""
-    return measured_together(work, shared, tasks[:1], *more, **named)
+    return run_batch(work, shared, tasks[:1], *more, **named)
 
 
 def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker: Client) -> None:
@@ -148,7 +148,7 @@ def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker:
     found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
     assert any(one.has_next for one in found)
     assert not found[-1].has_next
-    batch = {task: batch for batch in in_batches(tasks, 1, ()) for task in batch}
+    batch = {task: batch for batch in batch_tasks(tasks, 1, ()) for task in batch}
     for one, after in pairwise(found):
         assert not one.has_next or batch[one.task] == batch[after.task]
 

@@ -137,23 +137,23 @@ def test_estimators_of_known_packages_need_not_be_named_again(folder: Path) -> N
     ],
 )
 def test_parameters_may_name_code(text: str, tmp_path: Path) -> None:
-    from pipelines.data.user_code import is_known
+    from pipelines.data.user_code import is_known_class
     from pipelines.search.candidates import code_of_grid, code_of_params
 
-    assert not all(map(is_known, code_of_params([text])))
+    assert not all(map(is_known_class, code_of_params([text])))
     value = text.partition("=")[2].partition(",")[2] or text.partition("=")[2]
     (tmp_path / "grid.yaml").write_text(f"knn: {{a: [{json.dumps(value)}, 1]}}\n")
-    assert "{" in value or not all(map(is_known, code_of_grid(str(tmp_path / "grid.yaml"))))
+    assert "{" in value or not all(map(is_known_class, code_of_grid(str(tmp_path / "grid.yaml"))))
     assert code_of_params(["forest:class_weight={0: 1, 1: 2}", "knn:n_neighbors=1,3"]) == []
 
 
 def test_an_ensemble_is_not_known_by_its_name() -> None:
     """Its parameters name networks."""
-    from pipelines.data.user_code import is_known
+    from pipelines.data.user_code import is_known_class
 
-    assert not is_known("pipelines.BaggedNets")
-    assert not is_known("sklearn.py:Net")
-    assert is_known("sklearn.naive_bayes.GaussianNB")
+    assert not is_known_class("pipelines.BaggedNets")
+    assert not is_known_class("sklearn.py:Net")
+    assert is_known_class("sklearn.naive_bayes.GaussianNB")
 
 
 def test_the_advice_to_resume_names_what_must_be_named_again(folder: Path) -> None:

@@ -7,14 +7,14 @@ from unittest.mock import Mock
 from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import JournalWriter
 from pipelines.run.outcomes import Outcome
-from pipelines.run.progress import Progress
+from pipelines.run.progress import RunProgress
 
 UNITS: list[Any] = [SimpleNamespace(name="a", cost=1.0), SimpleNamespace(name="b", cost=2.0)]
 
 
 def test_a_task_is_written_down_as_it_arrives() -> None:
     journal = Mock()
-    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     outcome = Outcome(UNITS[0], "r", None, "here", 5.0, 0.25, memory={"peak_memory": 7})
     journal_writer.record(outcome, [{"fold": 0}])
     journal.append.assert_called_once_with(
@@ -32,7 +32,7 @@ def test_a_task_is_written_down_as_it_arrives() -> None:
 
 def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> None:
     journal = Mock()
-    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     journal_writer.update(ProgressEvent("a", 0.2))
     journal_writer.update(
         ProgressEvent(
@@ -59,7 +59,7 @@ def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> 
 
 def test_what_compiled_is_said_and_its_seconds() -> None:
     journal = Mock()
-    journal_writer = JournalWriter(journal, Progress(), UNITS)
+    journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 9.0, 8.5), [])
     assert journal.append.call_args.args[0]["compile_seconds"] == 8.5
 
@@ -67,7 +67,7 @@ def test_what_compiled_is_said_and_its_seconds() -> None:
 def test_tasks_of_a_batch_are_stored_together() -> None:
     for part in (None, ""):
         journal = Mock()
-        journal_writer = JournalWriter(journal, Progress(), UNITS)
+        journal_writer = JournalWriter(journal, RunProgress(), UNITS)
         journal_writer.record(Outcome(UNITS[0], has_next=True), [])
         assert [call[0] for call in journal.method_calls] == ["add"]
         journal_writer.record(Outcome(UNITS[1], part=part), [])

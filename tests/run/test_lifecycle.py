@@ -15,9 +15,9 @@ from pipelines.run.job import exit_status
 from pipelines.run.lifecycle import open_session
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.names import JOURNAL
-from pipelines.svm_grid import Search
+from pipelines.svm_grid import SVMSearchJob
 
-SVM_GRID = Search()
+SVM_GRID = SVMSearchJob()
 
 
 def options_of(path: Path) -> RunOptions:

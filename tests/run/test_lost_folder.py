@@ -123,6 +123,6 @@ def test_a_folder_put_there_before_the_first_task_stays(
         replace(folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(svm_grid.Search, "load", interrupted)
+    monkeypatch.setattr(svm_grid.SVMSearchJob, "load", interrupted)
     assert svm_grid.main(["--results", str(folder), "--cluster", "threads"]) == 1
     assert {path.name: path.read_text() for path in folder.iterdir()} == FOREIGN

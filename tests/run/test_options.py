@@ -9,7 +9,7 @@ from pipelines import __version__
 from pipelines.errors import InputError
 from pipelines.nn_bagging import Options as BaggingOptions
 from pipelines.run.groups import options_of_resumed_run
-from pipelines.run.options import argument, check_options, parse_options, several
+from pipelines.run.options import argument, check_options, list_option, parse_options
 from pipelines.run.predict import PredictOptions
 from pipelines.svm_grid import Options
 
@@ -151,7 +151,7 @@ class WithArguments:
 
     run: Path = argument("RUN", "a folder")
     table: Path | None = argument("TABLE", "a table", default=None)
-    image: tuple[Path, ...] = several((), "images", parse=Path, metavar="FILE")
+    image: tuple[Path, ...] = list_option((), "images", parse=Path, metavar="FILE")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from distributed import Client, get_worker
 from numba.core.event import Event, EventStatus
 
-from pipelines.run.outcomes import compilation_reported, describe, measured, without_compilation
+from pipelines.run.outcomes import describe, report_compilation, run_measured, without_compilation
 
 UNIT: Any = SimpleNamespace(name="a", cost=1.0)
 
@@ -20,7 +20,7 @@ def test_what_numba_compiles_in_a_task_is_timed() -> None:
     def doubled(x):  # type: ignore[no-untyped-def]
         return 2 * x
 
-    first, second = (measured(lambda x, task: doubled(x), 3, UNIT) for _ in range(2))
+    first, second = (run_measured(lambda x, task: doubled(x), 3, UNIT) for _ in range(2))
     assert first["result"] == second["result"] == 6
     assert first["compile_seconds"] > 0
     assert second["compile_seconds"] == 0
@@ -32,7 +32,7 @@ def test_a_task_that_has_compiled_is_no_longer_said_to() -> None:
         return Event("numba:compile", kind, {"dispatcher": function})
 
     told = list[int]()
-    with compilation_reported(told.append) as compilation:
+    with report_compilation(told.append) as compilation:
         for kind in "START", "START", "END", "END", "START", "END":  # one within another
             compilation.notify(event(EventStatus[kind]))
     assert told == [1, 2, 0, 3, 0]
@@ -49,12 +49,12 @@ def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client
             return len(held)
 
         sample()  # the last of a task is the next one's first
-        return measured(work, None, SimpleNamespace(name="a"))
+        return run_measured(work, None, SimpleNamespace(name="a"))
 
     small, large, later = (one_worker.submit(works, n, pure=False).result() for n in (1, 2**28, 2))
     assert large["memory"]["peak_memory"] - small["memory"]["peak_memory"] > 2**27
     assert large["memory"]["peak_memory"] - later["memory"]["peak_memory"] > 2**27
-    assert measured(lambda shared, task: 1, None, UNIT)["memory"] == {}
+    assert run_measured(lambda shared, task: 1, None, UNIT)["memory"] == {}
 
 
 def test_code_that_ends_python_ends_its_task_alone() -> None:
@@ -62,7 +62,7 @@ def test_code_that_ends_python_ends_its_task_alone() -> None:
         sys.exit(3)
 
     with pytest.raises(RuntimeError, match=r"ended Python with SystemExit\(3\)"):
-        measured(work, None, SimpleNamespace(name="a"))
+        run_measured(work, None, SimpleNamespace(name="a"))
 
 
 def test_times_of_fits_are_without_what_was_compiled() -> None:
@@ -85,7 +85,7 @@ def test_functions_of_ours_are_told_of_while_numba_compiles_them_and_no_more() -
 
     ours.py_func.__module__ = "pipelines.svm.made_up"
     told: list[int] = []
-    with compilation_reported(told.append):
+    with report_compilation(told.append):
         theirs(1), ours(1), ours(1), ours(1.0)
     ours(1j)
     assert told == [1, 0, 2, 0]

@@ -34,7 +34,7 @@ from pipelines.bagging.work import Trainings, run_trainings
 from pipelines.data.placement import ALIGNMENT, FoldedData, Placement, SharedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import SearchSpace
 from pipelines.run.tasks import OnCluster
 from pipelines.search.scoring import CandidateScorer
@@ -236,7 +236,7 @@ def test_images_of_networks_go_once_to_a_device(
         data.y,
         Inputs(N_FEATURES, 2, (10, 10)),
         SearchSpace.load("small"),
-        Training(device="gpu", max_epochs=1, memory_bytes=2**33),
+        TrainingSettings(device="gpu", max_epochs=1, memory_bytes=2**33),
         n_bootstrap=4,
         n_tuning=2,
         n_folds=2,
@@ -245,7 +245,7 @@ def test_images_of_networks_go_once_to_a_device(
     client.register_plugin(OnAGpu())
     problem = plan.problem(data)
     runner, feed = OnCluster(client), plan.feed(problem, 4)
-    events = run_trainings(plan.kind, runner, problem, feed)
+    events = run_trainings(plan.shared_fit, runner, problem, feed)
     rows = [row for _, found in events for row in found]
     assert {row["status"] for row in rows} == {"ok"}
     assert_one_came_over_the_network(client)

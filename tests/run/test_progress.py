@@ -12,7 +12,7 @@ import pytest
 
 from cluster_setup.workers import Presence
 from pipelines.run import progress
-from pipelines.run.progress import Progress, clock, in_words, show_progress
+from pipelines.run.progress import RunProgress, show_progress, task_label, time_text
 
 
 def task(name: str, cost: float = 1.0) -> Any:
@@ -62,7 +62,7 @@ def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
 
 def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now: list[float]) -> None:
     # Twelve tasks of networks on two workers: each tells of the most epochs, and ends long before.
-    counts = Progress(12, 12.0, lambda: Presence(2))
+    counts = RunProgress(12, 12.0, lambda: Presence(2))
     now[0] += 10
     counts.update(task("a"), 0.02)
     counts.update(task("b"), 0.02)
@@ -79,7 +79,7 @@ def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now: list[float]
 
 
 def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
-    counts = Progress(2, 10.0)
+    counts = RunProgress(2, 10.0)
     now[0] += 15
     assert (counts.percent, counts.times, counts.at_work) == (0, "15 s", "")
     counts.update(task("slow", 8.0), 0.25)
@@ -96,7 +96,7 @@ def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> No
 def test_where_tasks_may_follow_that_are_not_known_the_time_left_is_the_least(
     now: list[float],
 ) -> None:
-    counts = Progress()
+    counts = RunProgress()
     counts.expect(4, 4.0, at_least=True)
     for name in "ab":
         counts.advance(task(name), failed=False)
@@ -110,7 +110,7 @@ def test_where_tasks_may_follow_that_are_not_known_the_time_left_is_the_least(
 
 def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: list[float]) -> None:
     present = [Presence(2, 2)]
-    counts = Progress(4, 4.0, lambda: present[0])
+    counts = RunProgress(4, 4.0, lambda: present[0])
 
     def look(seconds: int) -> tuple[str, str]:
         now[0] += seconds
@@ -128,7 +128,7 @@ def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: li
 
 
 def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
-    counts = Progress(1, 1.0)
+    counts = RunProgress(1, 1.0)
     counts.update(task("a"), 1.0)
     assert counts.percent == 99
 
@@ -278,7 +278,7 @@ def test_quiet_and_empty_runs_say_nothing(
     [(0.44, "0.4 s"), (42.4, "42 s"), (185.0, "3:05 min"), (7800.0, "2:10 h"), (59.6, "1:00 min")],
 )
 def test_a_clock_is_read_by_people(seconds: float, text: str) -> None:
-    assert clock(seconds) == text
+    assert time_text(seconds) == text
 
 
 def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
@@ -304,7 +304,7 @@ def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
     ],
 )
 def test_a_task_has_a_name_in_words(name: str, words: str) -> None:
-    assert in_words(name) == words
+    assert task_label(name) == words
 
 
 def test_an_import_on_a_worker_is_told_until_the_task_tells_of_its_fits(

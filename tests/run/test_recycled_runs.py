@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pipelines.report import write_report
-from pipelines.run.cluster import where
+from pipelines.run.cluster import planned_kind
 from pipelines.run_folder.record import recycled_in_words
 from pipelines.svm_grid import Options
 from tests.command_runs import finished_run, said_by
@@ -76,7 +76,7 @@ def test_commands_whose_tasks_need_one_another_have_no_such_option(
 
 def test_a_short_run_whose_workers_are_to_be_replaced_has_processes() -> None:
     for asked, kind in ((5, "local"), ("auto", "threads"), ("never", "threads")):
-        assert where(Options(tasks_per_worker=asked), "local", lambda: True) == kind
+        assert planned_kind(Options(tasks_per_worker=asked), "local", lambda: True) == kind
 
 
 def test_the_reason_is_said() -> None:

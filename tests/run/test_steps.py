@@ -18,7 +18,7 @@ from pipelines.run.cluster import Cluster, opened
 from pipelines.run.job import Done, Job
 from pipelines.run.lifecycle import open_session
 from pipelines.search.tasks import SEARCH
-from pipelines.svm_grid import Options, Search
+from pipelines.svm_grid import Options, SVMSearchJob
 
 SMALL = Options(limit=200, n_c=3, n_gamma=2, folds=2)
 
@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_a_plan_says_all_that_will_be_done() -> None:
-    job = Search()
+    job = SVMSearchJob()
     data = job.load(SMALL, "threads")
     plan = job.plan(SMALL, data, {})
     Cs = sorted({point["C"] for point in plan.points})
@@ -38,7 +38,7 @@ def test_a_plan_says_all_that_will_be_done() -> None:
     assert plan.n_candidates == 6
     assert plan.options.log_c == (-3.0, 6.0)
     assert plan.lines[-1] == "grid       3 C x 2 gamma x 2 folds = 12 fits, ovo"
-    assert sum(len(task.places) for task in plan.tasks_for("threads", 2)) == 12
+    assert sum(len(task.cell_keys) for task in plan.tasks_for("threads", 2)) == 12
     assert not vars(job)
     with pytest.raises(FrozenInstanceError):
         plan.solver = "sklearn"  # type: ignore[misc]
@@ -47,7 +47,7 @@ def test_a_plan_says_all_that_will_be_done() -> None:
 
 
 def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) -> None:
-    job = Search()
+    job = SVMSearchJob()
     plan = job.plan(SMALL, job.load(SMALL, "threads"), {})
     with open_session(job, replace(SMALL, results=str(tmp_path / "run")), quiet_echo) as run:
         nothing = job.restore(plan, run)

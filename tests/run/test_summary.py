@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.run.summary import CELLS_NAMED, failed_fits, of_data, wall_time
+from pipelines.run.summary import CELLS_NAMED, data_line, failure_lines, wall_time
 from pipelines.run_folder.measures import measure_of
 
 
@@ -21,7 +21,7 @@ def test_the_data(limit: int | None, rows: str) -> None:
     dataset: Any = SimpleNamespace(
         name="penguins", y_train=range(1200), y_test=range(300), n_classes=3, classes="abc"
     )
-    line = of_data(dataset, "a table", limit)
+    line = data_line(dataset, "a table", limit)
     assert line == f"data       penguins: {rows}, 3 classes; 300 test rows"
 
 
@@ -43,13 +43,13 @@ def test_wall_time(record: dict, line: str) -> None:
 def test_the_first_cells_of_a_failure_are_named() -> None:
     cells = [{"C": 1 / 3, "fold": fold} for fold in range(1000, 1000 + CELLS_NAMED + 2)]
     record = {"n_cells": 9, "failures": [{"status": "failed", "count": 7, "cells": cells}]}
-    (line,) = failed_fits(record, ["C", "fold"])
+    (line,) = failure_lines(record, ["C", "fold"])
     assert line.startswith("warning    7 of 9 fits failed: C=0.333 fold=1000; C=0.333 fold=1001; ")
     assert line.endswith("; C=0.333 fold=1004; and 2 more")
 
 
 def test_no_failure_no_line() -> None:
-    assert failed_fits({"n_cells": 9, "failures": []}, ["C"]) == []
+    assert failure_lines({"n_cells": 9, "failures": []}, ["C"]) == []
 
 
 @pytest.mark.parametrize("value", [0.29375, 1 - 0.70625, 1 - (1 - 0.29375), 0.2 + 0.09375])

@@ -19,7 +19,7 @@ from pipelines.run.job import Done, Job, Plan
 from pipelines.run.lifecycle import Session
 from pipelines.run.new_rows import NewRows
 from pipelines.run.options import number
-from pipelines.run.predict import Predicted, PredictOptions, load_model
+from pipelines.run.predict import ModelAnswer, PredictOptions, load_model
 from pipelines.run_folder.record import Answer, Record
 from pipelines.run_folder.rows import Row
 
@@ -85,9 +85,9 @@ class ConstantPlan(Plan[Options]):
 class Constant(Job[Options]):
     command = "constant"
     description = "The constant that is nearest to a target."
-    kind_of_options = Options
+    options_class = Options
     row, record, page = ConstantRow, ConstantRecord, f"{__name__}:ConstantReport"
-    kind_of_predict, model_files = PredictOptions, ("constant.csv",)
+    predict_options_class, model_files = PredictOptions, ("constant.csv",)
     files = model_files
 
     def load(self, options: Options, kind: str) -> Dataset:
@@ -121,8 +121,8 @@ class Constant(Job[Options]):
         return float((run / "constant.csv").read_text())
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: PredictOptions) -> Predicted:
-        return Predicted(None, np.full(len(rows.answered), load_model(options.run)))
+    def predict_rows(rows: NewRows, options: PredictOptions) -> ModelAnswer:
+        return ModelAnswer(None, np.full(len(rows.answered), load_model(options.run)))
 
 
 JOB = Constant

@@ -192,9 +192,9 @@ def test_a_folder_in_place_of_a_file_is_one_line(
 
 def test_a_checkpoint_with_a_flipped_bit_is_none(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="it comes with the extra nn")
-    from pipelines.parallel.checkpoint import Progress, read, write
+    from pipelines.parallel.checkpoint import TrainingProgress, read, write_checkpoint
 
-    write(tmp_path / "c", {"w": torch.ones(9)}, Progress(step=3))
+    write_checkpoint(tmp_path / "c", {"w": torch.ones(9)}, TrainingProgress(step=3))
     content = (tmp_path / "c").read_bytes()
     assert len(read(tmp_path / "c")) == len(content)
     flipped(tmp_path / "c")

@@ -29,7 +29,7 @@ from pipelines.run.groups import options_of_resumed_run
 from pipelines.run_folder.folder import RunFolder
 from pipelines.run_folder.journal import Journal
 from pipelines.run_folder.names import JOURNAL
-from pipelines.run_folder.ranking import candidates_of
+from pipelines.run_folder.ranking import ranked_candidates
 from pipelines.svm_search.record import CANDIDATE, SvmRow
 
 KEPT = Path(__file__).with_name("kept")
@@ -53,8 +53,8 @@ def resume(folder: Path) -> None:
     """What is read before a resumed run does anything."""
     command = folder.name.split("-")[0]
     job = job_of(command)
-    run = RunFolder.open(folder, command, kind=job.record)
-    options_of_resumed_run(job.kind_of_options, run.record["options"], {}, folder)
+    run = RunFolder.open(folder, command, record_class=job.record)
+    options_of_resumed_run(job.options_class, run.record["options"], {}, folder)
     with run.journal(job.row) as journal:
         run.start_clock(journal.records)
 
@@ -269,7 +269,7 @@ def test_one_rule_ranks_candidates() -> None:
             "error": [0.1, 0.3, 0.3, 0.1, 0.2, 0.2, np.nan, 0.0],
         }
     )
-    table = candidates_of(cells.assign(score=1 - cells["error"]), CANDIDATE, 2)
+    table = ranked_candidates(cells.assign(score=1 - cells["error"]), CANDIDATE, 2)
     # Three are tied but for rounding: the smaller C, then the smaller gamma. One lacks a fold.
     assert table[["C", "gamma"]].to_numpy().tolist() == [[1, 0.1], [1, 0.2], [10, 0.1], [5, 0.1]]
     assert np.isnan(table["score_mean"].iloc[-1])

@@ -11,14 +11,14 @@ from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
 from pipelines.run_folder.statistics import holm
-from pipelines.search.ranking import compare, compare_algorithms
+from pipelines.search.ranking import compare_algorithms, compare_scores
 
 FIRST = np.array([0.90, 0.93, 0.88, 0.95, 0.91, 0.90, 0.94, 0.92, 0.89, 0.93])
 SECOND = np.array([0.88, 0.92, 0.88, 0.91, 0.90, 0.91, 0.90, 0.90, 0.88, 0.91])
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:
-    found = compare(FIRST, SECOND, ratio=0.0, rope=0.0)
+    found = compare_scores(FIRST, SECOND, ratio=0.0, rope=0.0)
     expected = ttest_rel(FIRST, SECOND)
     assert found["t"] == pytest.approx(expected.statistic)
     assert found["p"] == pytest.approx(expected.pvalue)
@@ -27,7 +27,7 @@ def test_without_overlap_it_is_the_paired_t_test() -> None:
 
 def test_the_variance_grows_by_the_ratio_of_rows() -> None:
     # 10-fold: validation rows are 1/9 of the training rows (Nadeau and Bengio 2003, eq. 9).
-    found = compare(FIRST, SECOND, ratio=1 / 9, rope=0.01)
+    found = compare_scores(FIRST, SECOND, ratio=1 / 9, rope=0.01)
     differences = FIRST - SECOND
     spread = differences.std(ddof=1) * math.sqrt(1 / 10 + 1 / 9)
     assert found["t"] == pytest.approx(differences.mean() / spread)
@@ -38,9 +38,9 @@ def test_the_variance_grows_by_the_ratio_of_rows() -> None:
 
 
 def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> None:
-    same = compare(FIRST, FIRST, 0.1, 0.01)
+    same = compare_scores(FIRST, FIRST, 0.1, 0.01)
     assert (same["t"], same["p"], same["p_same"]) == (0.0, 1.0, 1.0)
-    always = compare(FIRST + 0.25, FIRST, 0.1, 0.01)
+    always = compare_scores(FIRST + 0.25, FIRST, 0.1, 0.01)
     assert math.isnan(always["p"])
     assert (always["p_first"], always["p_same"]) == (1.0, 0.0)
 
@@ -65,4 +65,4 @@ def test_all_pairs_are_compared_once() -> None:
     found = compare_algorithms(cells.sample(frac=1, random_state=0), best, 1 / 9, 0.01)
     assert found[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
     assert (found["p_holm"] >= found["p"]).all()
-    assert found["p"][0] == pytest.approx(compare(FIRST, SECOND, 1 / 9, 0.01)["p"])
+    assert found["p"][0] == pytest.approx(compare_scores(FIRST, SECOND, 1 / 9, 0.01)["p"])

@@ -131,7 +131,7 @@ def test_what_a_scorer_sees_is_a_separate_fit() -> None:
         ours = GridSearch(composite, grid, scoring=look, **how).fit(table, LABELS)
         column = "mean_test_score"
         np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
-        assert ours.fits.made == ours.fits.asked  # each is fitted, of shared parts
+        assert ours.fits.n_made == ours.fits.n_requested  # each is fitted, of shared parts
 
 
 def test_candidates_without_a_common_part_are_tasks_apart() -> None:

@@ -19,8 +19,8 @@ from pipelines.search import budget as budgets
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
-from pipelines.search.feed import Feed, Search, scope_of
-from pipelines.search.fitting import Group
+from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
+from pipelines.search.fitting import CandidateGroup
 from pipelines.search.forecast import Pace
 from pipelines.search.splits import SplitsOfStages
 from pipelines.search.strategies.base import Request, RoundStrategy, Strategy
@@ -32,10 +32,10 @@ from pipelines.search.tasks import (
     Problem,
     Row,
     Task,
+    cell_key_of,
     make_tasks,
-    place_of,
-    rows_of,
-    rows_of_share,
+    rows_of_fraction,
+    task_rows,
 )
 
 from .problems import problem_of
@@ -61,16 +61,16 @@ def feed_of(
     n_workers: int = 1,
     done: Sequence[Row] = (),
     budget: Budget | None = None,
-) -> Feed:
+) -> TaskFeed:
     n_splits = len(problem.splits[SEARCH, 1.0])
-    search = Search(SEARCH, kind(scope_of(problem, SEARCH, n_splits, 0)))
-    return Feed(problem, [search], n_workers, {place_of(row): row for row in done}, budget)
+    search = StrategySearch(SEARCH, kind(scope_of(problem, SEARCH, n_splits, 0)))
+    return TaskFeed(problem, [search], n_workers, {cell_key_of(row): row for row in done}, budget)
 
 
-def run(feed: Feed, n_threads: int = 1) -> list[Task]:
+def run(feed: TaskFeed, n_threads: int = 1) -> list[Task]:
     """Run all that a feed gives; the tasks, in the order in which they ended."""
     ended, scattered = list[Task](), feed.problem
-    for event, rows in run_tasks(InProcess(n_threads), scattered, [], more=feed):
+    for event, rows in run_tasks(InProcess(n_threads), scattered, [], further_tasks=feed):
         if rows:
             feed.tell(rows, event)
         if isinstance(event, Outcome):
@@ -79,7 +79,7 @@ def run(feed: Feed, n_threads: int = 1) -> list[Task]:
     return ended
 
 
-def without_times(feed: Feed) -> dict[Any, Any]:
+def without_times(feed: TaskFeed) -> dict[Any, Any]:
     rows = feed.rows.items()
     return {place: {n: v for n, v in row.items() if n not in TIMES} for place, row in rows}
 
@@ -92,7 +92,7 @@ def test_each_cell_is_a_task_once() -> None:
 
 def test_what_is_done_is_no_task() -> None:
     whole = run(feed_of(problem(), Grid))
-    done = [row for task in whole[:7] for row in rows_of(problem(), task)]
+    done = [row for task in whole[:7] for row in task_rows(problem(), task)]
     feed = feed_of(problem(), Grid, done=done)
     assert len(run(feed)) == 23
     assert len(feed.rows) == 30
@@ -133,13 +133,15 @@ class Drawing(RoundStrategy):
 def test_candidates_that_are_drawn_meanwhile_travel_with_their_task() -> None:
     feed = feed_of(problem(), Drawing)
     first = feed(0)
-    feed.problem = feed.problem.with_drawn([tree(9)], [Group((6,))])
+    feed.problem = feed.problem.with_drawn([tree(9)], [CandidateGroup((6,))])
     for task in first:
-        feed.tell(rows_of(problem(), task))
+        feed.tell(task_rows(problem(), task))
     drawn = feed(0)
     assert [task.drawn[6].text for task in drawn] == ['{"max_depth": 9}'] * 2
     assert not any(task.drawn for task in first)
-    rows = [row for task in drawn for row in rows_of(problem(), task)]  # which lacks the candidate
+    rows = [
+        row for task in drawn for row in task_rows(problem(), task)
+    ]  # which lacks the candidate
     assert [row["params"] for row in rows] == ['{"max_depth": 9}'] * 2
     assert all(row["status"] == "ok" for row in rows)
 
@@ -148,7 +150,9 @@ def test_searches_within_outer_folds_have_splits_of_their_own() -> None:
     whole = problem(3, 4)
     inner = replace(whole, splits={(INNER, 1.0): whole.splits[SEARCH, 1.0]})
     scopes = [scope_of(inner, INNER, 2, 0) for _ in range(2)]
-    feed = Feed(inner, [Search(INNER, Grid(scope), 2 * i) for i, scope in enumerate(scopes)], 1, {})
+    feed = TaskFeed(
+        inner, [StrategySearch(INNER, Grid(scope), 2 * i) for i, scope in enumerate(scopes)], 1, {}
+    )
     run(feed)
     assert sorted(place[2] for place in feed.rows) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert {cell[1] for cell in feed.searches[1].strategy.rows} == {0, 1}
@@ -191,7 +195,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def work(feed: Feed, clock: Clock, seconds: float, n_workers: int = 1) -> tuple[int, float]:
+def work(feed: TaskFeed, clock: Clock, seconds: float, n_workers: int = 1) -> tuple[int, float]:
     """Run a feed whose splits take so long, by the clock; the tasks, and when the last ended."""
     began, n = clock.now, 0
     while tasks := feed(0):
@@ -200,7 +204,7 @@ def work(feed: Feed, clock: Clock, seconds: float, n_workers: int = 1) -> tuple[
         for task in tasks:
             clock.now += seconds * len(task.splits) / n_workers
             event: Any = Outcome(task, seconds=seconds * len(task.splits))
-            feed.tell(rows_of(feed.problem, task), event)
+            feed.tell(task_rows(feed.problem, task), event)
     return n, clock.now - began
 
 
@@ -233,7 +237,7 @@ def test_only_a_short_task_may_have_been_warming_up(
     (task,) = feed(0)
     clock.now += 56
     event: Any = Outcome(task, seconds=seconds)
-    feed.tell(rows_of(search, task), event)
+    feed.tell(task_rows(search, task), event)
     assert len(feed(0)) == more  # there are 4 s left
 
 
@@ -248,7 +252,7 @@ def test_a_task_that_takes_longer_gives_up(clock: Clock) -> None:
     budget = Budget(60.0, clock.now, Pace(problem()))
     (task, *_) = feed_of(problem(), Grid, budget=budget)(0)
     assert task.until == clock.now + 60 + 10
-    rows = rows_of(problem(), replace(task, until=0.0, splits=(0, 1)))
+    rows = task_rows(problem(), replace(task, until=0.0, splits=(0, 1)))
     assert [row["split"] for row in rows] == [0]
 
 
@@ -257,10 +261,10 @@ def test_a_share_of_the_rows_is_a_data_set_of_its_own() -> None:
     splits = SplitsOfStages(dict(whole.splits), y, "classification", 0)
     shared = replace(whole, splits=splits)
     (task, *_) = make_tasks(shared, requests=[Request((0,), (1,), 0.4)])
-    data, own = rows_of_share(shared, task)
+    data, own = rows_of_fraction(shared, task)
     assert len(data.y) == len(np.unique(np.concatenate(splits[SEARCH, 0.4][1])))
     for rows, numbers in zip(splits[SEARCH, 0.4][1], own[1], strict=True):
         assert np.array_equal(data.X[numbers], X[rows])
         assert np.array_equal(data.y[numbers], y[rows])
     (task, *_) = make_tasks(shared)
-    assert rows_of_share(shared, task)[0] is shared.data
+    assert rows_of_fraction(shared, task)[0] is shared.data

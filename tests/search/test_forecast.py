@@ -21,8 +21,8 @@ from pipelines.run.cluster import Workers
 from pipelines.search import forecast as of_forecast
 from pipelines.search import probes
 from pipelines.search.candidates import Candidate
-from pipelines.search.forecast import Pace, forecast, in_words
-from pipelines.search.probes import Measured, measure, measure_steps, with_rows
+from pipelines.search.forecast import Pace, forecast, seconds_with_range
+from pipelines.search.probes import Measurement, measure, measure_steps, with_rows
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
 from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
 from pipelines.svm.settings import Settings
@@ -92,24 +92,24 @@ def test_usual_growth_is_extrapolated_tenfold(
     seconds: Callable[[float], float], within: float
 ) -> None:
     sizes = (1_000, 2_000)
-    measured = Measured(sizes, tuple(map(seconds, sizes)), seconds(2_000))
+    measured = Measurement(sizes, tuple(map(seconds, sizes)), seconds(2_000))
     factor = measured.on(20_000) / seconds(20_000)
     assert 1 / within < factor < within
 
 
 def test_seconds_of_the_clock_are_those_of_the_processor_stretched() -> None:
-    assert Measured((10, 20), (1.0, 4.0), wall=8.0).on(40) == pytest.approx(2 * 16.0)
+    assert Measurement((10, 20), (1.0, 4.0), wall=8.0).on(40) == pytest.approx(2 * 16.0)
     # All rows were measured: nothing is extrapolated.
-    assert Measured((10, 20), (1.0, 3.0), wall=3.0).on(20) == pytest.approx(3.0)
+    assert Measurement((10, 20), (1.0, 3.0), wall=3.0).on(20) == pytest.approx(3.0)
 
 
 def test_a_growth_that_is_known_counts_more_than_what_few_rows_show() -> None:
     def grid(n: float) -> float:
         return 3.3e-8 * n * (n + 1800)
 
-    measured = Measured((1_000, 2_000), (grid(1_000), grid(2_000)), grid(2_000))
+    measured = Measurement((1_000, 2_000), (grid(1_000), grid(2_000)), grid(2_000))
     assert measured.on(60_000, linear_rows=1800) == pytest.approx(grid(60_000))
-    flat = Measured((1_000, 2_000), (0.1, 0.12), 0.12)
+    flat = Measurement((1_000, 2_000), (0.1, 0.12), 0.12)
     assert flat.on(60_000, linear_rows=1800) > 5 * flat.on(60_000)
 
 
@@ -242,7 +242,7 @@ def test_real_probes_give_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_times_are_as_rough_as_they_are_known(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
+    assert seconds_with_range(seconds) == words
 
 
 def test_a_kernel_beyond_the_memory_is_said() -> None:

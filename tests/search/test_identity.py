@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pipelines import GridSearch
-from pipelines.search.shared.base import identity, parameters_of, writes_rows
+from pipelines.search.shared.base import estimator_parameters, identity, writes_rows
 from tests.search.awkward import Nearest
 
 X, y = make_classification(60, 4, random_state=0)
@@ -34,8 +34,8 @@ TABLE = ColumnTransformer([("numbers", StandardScaler(), [0]), ("words", OneHotE
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_parameters_are_those_of_get_params(estimator: Any) -> None:
-    assert parameters_of(estimator) == estimator.get_params(deep=False)
-    assert list(parameters_of(estimator)) == sorted(estimator.get_params(deep=False))
+    assert estimator_parameters(estimator) == estimator.get_params(deep=False)
+    assert list(estimator_parameters(estimator)) == sorted(estimator.get_params(deep=False))
     assert identity(estimator) == identity(clone(estimator))
 
 
@@ -74,10 +74,10 @@ def test_an_analysis_that_would_draw_is_not_shared() -> None:
             analysis = PCA(5, svd_solver=solver, random_state=seed)
             pipeline = make_pipeline(analysis, KNeighborsClassifier())
             search = GridSearch(pipeline, grid, cv=2).fit(wide, classes)
-            assert search.fits.made == (2 if is_shared else 6)
+            assert search.fits.n_made == (2 if is_shared else 6)
     analysis = PCA(5)  # of few features, exact whatever its seed
     search = GridSearch(make_pipeline(analysis, KNeighborsClassifier()), grid, cv=2)
-    assert search.fit(wide[:, :6], classes).fits.made == 2
+    assert search.fit(wide[:, :6], classes).fits.n_made == 2
 
 
 def test_a_class_without_get_params_of_its_own_is_asked_once(monkeypatch: Any) -> None:

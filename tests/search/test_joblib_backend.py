@@ -70,7 +70,7 @@ def test_a_search_may_be_what_is_searched() -> None:
     inner = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=2)
     outer = GridSearch(inner, {"cv": [2, 3]}, cv=3).fit(X, y)
     assert outer.fits == (6, 6)
-    assert outer.best_estimator_.fits.made == outer.best_params_["cv"]
+    assert outer.best_estimator_.fits.n_made == outer.best_params_["cv"]
     assert cross_val_score(inner, X, y, cv=3).mean() > 0.9
 
 

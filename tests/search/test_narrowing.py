@@ -114,7 +114,7 @@ def test_scores_that_may_draw_are_not_shared(score: Any, monkeypatch: pytest.Mon
     grid = {"select__k": [2, 3], "final__n_neighbors": [1, 3]}
     search = GridSearch(pipeline, grid, cv=2).fit(X, y)
     assert not made
-    assert search.fits.made == search.fits.asked
+    assert search.fits.n_made == search.fits.n_requested
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_winner_is_that_of_the_whole_grid(
     assert ours.best_score_ == theirs.best_score_
     assert (ours.n_splits_done_ < cv).mean() > 0.5
     assert ours.n_splits_done_.min() == 2
-    assert ours.fits.asked == ours.n_splits_done_.sum()
+    assert ours.fits.n_requested == ours.n_splits_done_.sum()
     same_results(ours, theirs, ours.n_splits_done_ == cv)
 
 
@@ -231,7 +231,7 @@ def test_where_splits_share_work_all_are_tried_on_a_share_of_the_rows_first(
     assert len(set(search.cv_results_["rank_test_score"][dropped])) == 1, "which are tied"
     assert search.cv_results_["rank_test_score"][dropped].min() == (~dropped).sum() + 1
     # On the share three splits of each, and those of all rows.
-    assert search.fits.asked == 3 * len(dropped) + search.n_splits_done_.sum()
+    assert search.fits.n_requested == 3 * len(dropped) + search.n_splits_done_.sum()
 
 
 def test_what_fails_on_a_share_of_the_rows_alone_ends_nothing(

@@ -66,7 +66,7 @@ def candidates_of(kind: SharedFit, estimator: Any) -> list[Any]:
 KINDS = [
     kind
     for file in dict.fromkeys(" ".join(FILES.values()).split())
-    for kind in import_module(f"pipelines.search.shared.{file}").KINDS
+    for kind in import_module(f"pipelines.search.shared.{file}").SHARED_FITS
 ]
 
 
@@ -89,13 +89,13 @@ def test_no_kind_of_sharing_writes_to_the_rows(kind: SharedFit, order: Any) -> N
             continue
         n_shared += 1
         of_parts = [(split, name) for split in range(2) for name in parts]
-        before = [content_of(shared.part_of(*one)) for one in of_parts]
+        before = [content_of(shared.part_rows(*one)) for one in of_parts]
         methods = {name for name in METHODS if hasattr(candidates[0], name)}
         for fit in kind.fit_splits(shared, candidates, methods & set(kind.gives)):
             if isinstance(fit, Fit) and fit.predict is not None:
                 for split_part in parts:
                     fit.predict("predict", split_part)
-        assert [content_of(shared.part_of(*one)) for one in of_parts] == before
+        assert [content_of(shared.part_rows(*one)) for one in of_parts] == before
         np.testing.assert_array_equal(rows, X)
         np.testing.assert_array_equal(targets, y)
     assert n_shared, f"no class of {kind.name} is shared as it is by default"
@@ -179,6 +179,6 @@ def test_a_metric_that_writes_spoils_no_other_candidates_score() -> None:
     }
     theirs = GridSearchCV(KNeighborsClassifier(), **search).fit(X, y)
     ours = GridSearch(KNeighborsClassifier(), **search).fit(X, y)
-    assert ours.fits.made == 3
+    assert ours.fits.n_made == 3
     for column in ("mean_test_score", "mean_train_score"):
         np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])

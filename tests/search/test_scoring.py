@@ -117,7 +117,7 @@ def test_rows_of_a_split_are_scikit_learns() -> None:
         rows = SplitRows(data, [(train, test)], [0], "search", None, estimator)
         for name, part, others in (("train", train, ()), ("test", test, (train,))):
             for ours, theirs in zip(
-                rows.part_of(0, name), safe_split(estimator, X, y, part, *others), strict=True
+                rows.part_rows(0, name), safe_split(estimator, X, y, part, *others), strict=True
             ):
                 np.testing.assert_array_equal(ours, theirs)
                 assert type(ours) is type(theirs)
@@ -130,7 +130,7 @@ def test_a_kernel_that_is_not_square_is_refused() -> None:
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     rows = SplitRows(data, [(y[:4], y[4:])], [0], "search", None, SVC(kernel="precomputed"))
     with pytest.raises(ValueError, match="square"):
-        rows.part_of(0, "train")
+        rows.part_rows(0, "train")
 
 
 def test_what_scorers_need_is_known_before() -> None:

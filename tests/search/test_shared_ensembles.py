@@ -334,7 +334,7 @@ def test_steps_of_other_classes_may_draw_from_a_generator_at_any_time() -> None:
 
 def test_a_case_of_each_kind_is_among_these() -> None:
     kinds = {type(shared_fit_of(estimator)) for estimator, _, _ in CASES.values()}
-    from pipelines.search.shared.ensembles import KINDS
+    from pipelines.search.shared.ensembles import SHARED_FITS
 
-    assert kinds == {type(kind) for kind in KINDS}
+    assert kinds == {type(kind) for kind in SHARED_FITS}
     assert {is_classifier(estimator) for estimator, _, _ in CASES.values()} == {True, False}

@@ -160,7 +160,7 @@ def test_other_solvers_run_plainly(settings: Mapping[str, Any]) -> None:
 def test_a_solver_that_is_called_in_another_way_is_left_to_scipy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert lbfgs.is_known()
+    assert lbfgs.is_known_scipy()
     monkeypatch.setattr(lbfgs, "SIGNATURE", "setulb()")
     models = [LogisticRegression(C=C) for C in CS]
     assert {group.name for group in group_candidates(models, CandidateScorer())} == {PLAIN}

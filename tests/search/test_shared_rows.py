@@ -139,7 +139,7 @@ def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies
             return [one.fit(X, y) for one in estimators]
 
     search = GridSearch(WritesRows(), {"k": [1, 2]}, **HOW)
-    search._search(X, y, {}, None, kinds=[Writing()])
+    search._search(X, y, {}, None, shared_fits=[Writing()])
     theirs = GridSearchCV(WritesRows(), {"k": [1, 2]}, **HOW).fit(X, y)
     assert search.fits == (6, 6)
     for column, scores in scores_of(theirs).items():

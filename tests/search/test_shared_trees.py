@@ -170,7 +170,7 @@ def test_searches_are_those_of_scikit_learn(estimator: Any, grid: Any, n_made: i
         theirs, ours = (
             search(estimator, grid, **how).fit(X, y) for search in (GridSearchCV, GridSearch)
         )
-    assert ours.fits.made == 3 * n_made
+    assert ours.fits.n_made == 3 * n_made
     for split in range(3):
         for name in how["scoring"]:
             column = f"split{split}_test_{name}"

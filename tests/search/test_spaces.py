@@ -16,7 +16,7 @@ from pipelines.search.spaces import (
     Bounds,
     Branch,
     Choice,
-    Frozen,
+    FrozenDistribution,
     Normal,
     Range,
     distribution_of,
@@ -75,7 +75,7 @@ def test_a_list_has_each_value_equally_often() -> None:
 def test_frozen_distributions_of_scipy_are_taken() -> None:
     C = distribution_of("C", stats.loguniform(1e-2, 1e4))
     n = distribution_of("n", stats.randint(1, 9))
-    assert isinstance(C, Frozen)
+    assert isinstance(C, FrozenDistribution)
     assert C.at(0.5) == pytest.approx(10)
     assert (n.at(0.0), n.at(ENDS[1])) == (1, 8)
     assert {type(n.at(0.3)), type(n.draw(np.random.default_rng(0)))} == {int}

@@ -11,7 +11,7 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from pipelines.errors import InputError
-from pipelines.search.splits import make_splits, shorter, splits_of
+from pipelines.search.splits import make_splits, shorten_training, splits_of
 
 Y = np.arange(60) % 3
 X = np.arange(120.0).reshape(60, 2)
@@ -123,8 +123,8 @@ def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
 
 def test_a_share_of_rows_keeps_classes_or_the_latest() -> None:
     whole = split("stratified")[0]
-    train, test = shorter(whole, 0.5, Y, "classification", False, 0)
+    train, test = shorten_training(whole, 0.5, Y, "classification", False, 0)
     assert test is whole[1]
     assert sorted(np.bincount(Y[train]).tolist()) == [6, 7, 7]
-    train, _ = shorter((np.arange(40), np.arange(40, 60)), 0.25, Y, "regression", True, 0)
+    train, _ = shorten_training((np.arange(40), np.arange(40, 60)), 0.25, Y, "regression", True, 0)
     assert train.tolist() == list(range(30, 40))

@@ -92,7 +92,7 @@ def test_a_step_of_several_parts_is_fitted_once(
     monkeypatch.setattr(SimpleImputer, "fit_transform", counted)
     ours = GridSearch(pipeline, grid, **{**how, "refit": False}).fit(X, y)
     assert len(fitted) == 3
-    assert ours.fits.made == n_made
+    assert ours.fits.n_made == n_made
     for column in ("mean_test_score", "mean_train_score"):
         np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
 
@@ -105,7 +105,7 @@ def test_a_scorer_sees_the_names_that_tables_have() -> None:
     pipeline = steps_and(KNeighborsClassifier(), TABLES)
     grid = {"final__n_neighbors": [1, 3]}
     search = GridSearch(pipeline, grid, cv=2, scoring=names, error_score="raise").fit(TABLE, y)
-    assert search.fits.made == 2
+    assert search.fits.n_made == 2
     np.testing.assert_array_equal(search.cv_results_["mean_test_score"], 12)
 
 
@@ -124,7 +124,7 @@ def test_an_analysis_inside_that_turned_out_to_draw_is_not_shared() -> None:
     for seed, n_made in ((None, 6), (0, 2)):
         pipeline = steps_and(KNeighborsClassifier(), union(PCA(3, random_state=seed)))
         search = GridSearch(pipeline, {"final__n_neighbors": [1, 2, 3]}, cv=2)
-        assert search.fit(wide, y[:90]).fits.made == n_made
+        assert search.fit(wide, y[:90]).fits.n_made == n_made
 
 
 def test_tables_and_arrays_out_of_equal_steps_are_two_steps() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines import cross_validate
 from pipelines.errors import InputError
-from pipelines.search.options import duration
+from pipelines.search.options import parse_duration
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from pipelines.search.options import duration
     [("90s", 90), ("10m", 600), ("1.5h", 5400), ("1h30m", 5400), ("90", 90), ("12.5", 12.5)],
 )
 def test_a_time_is_read_as_it_is_typed(text: str, seconds: float) -> None:
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10x", "m", "-5s", "ten minutes"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="90s, 10m or 1h30m"):
-        duration(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize(

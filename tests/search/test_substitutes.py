@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.substitutes import substitute
-from pipelines.search.tasks import make_tasks, rows_of
+from pipelines.search.tasks import make_tasks, task_rows
 
 from .problems import problem_of
 
@@ -111,7 +111,7 @@ def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
     rows = {}
     for device in ("gpu", "cpu"):
         problem = problem_of(candidates, X, y, splits, device=device)
-        rows[device] = [row for task in make_tasks(problem) for row in rows_of(problem, task)]
+        rows[device] = [row for task in make_tasks(problem) for row in task_rows(problem, task)]
     assert [row["status"] for row in rows["gpu"]] == ["ok", "ok"]
     said = [(row["implementation"], row["reason"]) for row in rows["gpu"]]
     why = "cuml failed: RuntimeError: no kernel image is available"
@@ -146,7 +146,7 @@ def test_models_on_the_gpu_are_freed_with_each_task(
     gc.disable()
     try:
         for n_done, task in enumerate(make_tasks(problem), 1):
-            assert rows_of(problem, task)[0]["implementation"] == "cuml"
+            assert task_rows(problem, task)[0]["implementation"] == "cuml"
             assert not Circular.fitted
             assert [what for _, what, _ in gpu_stand_in()].count("free") == n_done
     finally:
@@ -165,7 +165,7 @@ def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
     )
     split = (np.arange(40), np.arange(40, 60))
     problem = problem_of(candidates, X, y, [split], device="gpu")
-    rows = [row for task in make_tasks(problem) for row in rows_of(problem, task)]
+    rows = [row for task in make_tasks(problem) for row in task_rows(problem, task)]
     assert [row["implementation"] for row in rows] == ["cuml", "cuml", "scikit-learn"]
     alone = "plain (cuml shares nothing)"
     assert [row["family"] for row in rows] == [alone, alone, "one query of neighbors"]

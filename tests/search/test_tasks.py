@@ -22,10 +22,10 @@ from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
-from pipelines.run.outcomes import Outcome, measured
+from pipelines.run.outcomes import Outcome, run_measured
 from pipelines.run.tasks import InProcess
 from pipelines.search import tasks as search_tasks
-from pipelines.search.candidates import Candidate, candidates_of
+from pipelines.search.candidates import Candidate, grid_candidates
 from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import (
@@ -33,11 +33,11 @@ from pipelines.search.tasks import (
     Problem,
     Row,
     Task,
+    cell_key_of,
     failed_rows,
     make_tasks,
-    place_of,
-    rows_of,
     run_task,
+    task_rows,
 )
 from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
@@ -60,7 +60,7 @@ def wine(
     scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
     splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
     return svm_problem(
-        data, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
+        data, splits, grid_candidates({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
     )
 
 
@@ -76,7 +76,7 @@ def grid(
     splits = {(SEARCH, 1.0): digits.folds}
     scorer = CandidateScorer()
     return svm_problem(
-        digits, splits, candidates_of({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
+        digits, splits, grid_candidates({"C": Cs, "gamma": gammas}), solver, Settings(), scorer
     )
 
 
@@ -87,7 +87,7 @@ def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int
     tasks = make_tasks(problem)
     assert len(tasks) == n_tasks
     assert len({task.name for task in tasks}) == n_tasks
-    places = [place for task in tasks for place in task.places]
+    places = [place for task in tasks for place in task.cell_keys]
     assert sorted(places) == [(SEARCH, i, split, 1.0) for i in range(6) for split in range(3)]
 
 
@@ -98,7 +98,7 @@ def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own() -> None:
 def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:
     problem = wine()
     for task in make_tasks(problem):
-        (row,) = rows_of(problem, task)
+        (row,) = task_rows(problem, task)
         train, validation = problem.splits[SEARCH, 1.0][row["split"]]
         pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1))
         pipeline.fit(problem.data.X[train], problem.data.y[train])
@@ -118,10 +118,10 @@ def test_a_failed_task_has_a_row_for_each_cell(digits: FoldedData) -> None:
 
 
 def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
-    (row, *_) = (row for task in make_tasks(wine()) for row in rows_of(wine(), task))
+    (row, *_) = (row for task in make_tasks(wine()) for row in task_rows(wine(), task))
     assert row["score"] == pytest.approx(1 - row["error"])
     other = wine(scoring="matthews_corrcoef")
-    (found,) = rows_of(other, make_tasks(other)[0])
+    (found,) = task_rows(other, make_tasks(other)[0])
     assert found["error"] == row["error"]
     assert found["score"] < row["score"]
 
@@ -135,7 +135,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
     problem = svm_problem(
         data, {(SEARCH, 1.0): splits}, [{"C": 1.0, "gamma": 0.1}], "path", Settings(), scorer
     )
-    one, other = (row for task in make_tasks(problem) for row in rows_of(problem, task))
+    one, other = (row for task in make_tasks(problem) for row in task_rows(problem, task))
     assert one["status"].startswith("failed: scoring roc_auc: ")
     assert one["n_errors"] is one["score"] is None
     assert other["status"] == "ok"
@@ -145,7 +145,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
 def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits: FoldedData) -> None:
     (whole,) = make_tasks(grid(digits, (0.1, 1.0), (0.1,), "path"))
     parts = whole.by_split
-    assert sorted(place for part in parts for place in part.places) == sorted(whole.places)
+    assert sorted(place for part in parts for place in part.cell_keys) == sorted(whole.cell_keys)
     assert whole.cost < sum(part.cost for part in parts) < 1.5 * whole.cost
     assert parts[0].by_split == [parts[0]]
 
@@ -256,10 +256,10 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
             whole.append(item)
     assert {row["fold"] for row in told} < {0, 1, 2}
     assert len(told) == 4
-    by_place = {place_of(row): row for row in whole}
-    assert all(by_place[place_of(row)] == row for row in told)
+    by_place = {cell_key_of(row): row for row in whole}
+    assert all(by_place[cell_key_of(row)] == row for row in told)
     for split in range(3):
-        alone = rows_of(problem, task.part([split]))
+        alone = task_rows(problem, task.part([split]))
         assert less_times(alone) == less_times([row for row in whole if row["split"] == split])
     assert np.isfinite([row["fit_seconds"] for row in whole]).all()
 
@@ -268,14 +268,14 @@ def test_a_row_is_made_where_the_fit_arrives(
     digits: FoldedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No callback carries it: few functions of ours are on the stack."""
-    row_of, stacks = search_tasks.row_of, []
+    row_of, stacks = search_tasks.cell_row, []
 
     def noted(*arguments: Any) -> Row:
         frames = [frame for frame in extract_stack() if "/pipelines/" in frame.filename]
         stacks.append([(frame.filename, frame.name) for frame in frames])
         return row_of(*arguments)
 
-    monkeypatch.setattr(search_tasks, "row_of", noted)
+    monkeypatch.setattr(search_tasks, "cell_row", noted)
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     outcomes = InProcess(1).outcomes_and_events(run_task, problem, make_tasks(problem))
     rows = [row for outcome in outcomes if isinstance(outcome, Outcome) for row in outcome.result]
@@ -301,7 +301,7 @@ def test_rows_hold_plain_numbers_whatever_a_fit_counts_in(
     monkeypatch.setattr(PathBackend, "solve", solve_in_numpy)
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     (task,) = make_tasks(problem)
-    rows = rows_of(problem, task)
+    rows = task_rows(problem, task)
     assert [row["n_iterations"] for row in rows] == [3] * 6
     for row in rows:
         assert {type(value) for value in row.values()} <= {str, int, float, type(None)}
@@ -326,10 +326,10 @@ def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
 
     monkeypatch.setattr("pipelines.run.events.SECONDS_BETWEEN", 0.0)
     with pytest.raises(OSError, match="full"):
-        measured(run_task, problem, task, lambda: full)
+        run_measured(run_task, problem, task, lambda: full)
     assert len(calls) == 1
     # The solver is free for the next task.
-    assert len(rows_of(problem, task)) == 6
+    assert len(task_rows(problem, task)) == 6
     assert len(calls) == 2
 
 
@@ -341,4 +341,4 @@ def test_a_split_that_lacks_fits_is_an_error(
     fit_task = search_tasks.fit_task
     monkeypatch.setattr(search_tasks, "fit_task", lambda *a: islice(fit_task(*a), 3))
     with pytest.raises(RuntimeError, match=r"of 3 splits of .* lack fits"):
-        rows_of(problem, task)
+        task_rows(problem, task)

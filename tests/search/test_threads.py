@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import with_jobs
-from pipelines.search.tasks import Problem, make_tasks, rows_of
+from pipelines.search.tasks import Problem, make_tasks, task_rows
 
 from .problems import problem_of
 
@@ -54,7 +54,7 @@ def problem_with(estimator: Any) -> Problem:
 def test_a_task_starts_what_its_worker_has(asked: int | None, has: int) -> None:
     problem = problem_with(Watcher(asked))
     (task,) = make_tasks(problem)
-    (row,) = rows_of(problem, task, n_threads=has)
+    (row,) = task_rows(problem, task, n_threads=has)
     assert row["status"] == "ok"
     assert seen["n_jobs"] == seen["effective"] == has
     assert seen["blas"] <= has
@@ -79,9 +79,9 @@ def test_pools_of_threads_are_looked_for_after_imports_alone(
 
     problem = problem_with(GaussianNB())
     (task,) = make_tasks(problem)
-    rows_of(problem, task)
+    task_rows(problem, task)
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Controller)
     monkeypatch.setitem(sys.modules, "loads_a_library", ModuleType("loads_a_library"))
     for _ in range(3):
-        rows_of(problem, task)
+        task_rows(problem, task)
     assert looks == [len(sys.modules)]

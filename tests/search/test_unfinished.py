@@ -13,7 +13,7 @@ import pytest
 from pipelines.search.ranking import reduce_scores
 from pipelines.search.record import StrategyMetadata
 from pipelines.search.strategies.base import Stop
-from pipelines.search.summary import share_in_words, strategy_lines
+from pipelines.search.summary import fraction_in_words, strategy_lines
 from pipelines.search.unfinished import strategy_entries, with_unfinished
 
 N_SPLITS = 5
@@ -130,7 +130,7 @@ def test_other_scores_are_in_their_own_unit(scoring: str, words: str) -> None:
     ("share", "words"), [(1 / 3, "1/3"), (0.25, "1/4"), (0.123456, "12.3 %"), (1 / 81, "1/81")]
 )
 def test_a_share_is_read_as_a_fraction_where_it_is_one(share: float, words: str) -> None:
-    assert share_in_words(share) == words
+    assert fraction_in_words(share) == words
 
 
 def journal() -> Iterable[dict[str, Any]]:

@@ -6,11 +6,15 @@ from numba import cuda, types
 
 from pipelines.svm.cpu.kernels import kernel_values
 from pipelines.svm.cpu.kernels import shared_products as cpu_products
-from pipelines.svm.cuda.block import Parts, Products, Rows, Work
+from pipelines.svm.cuda.block import BlockRows, Parts, Products, WorkSpace
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.kernel_values import falling_expm1
 from pipelines.svm.cuda.passes import CHUNK, choose, most_eager, pack, row_subtractor, survey
-from pipelines.svm.cuda.products import cross_products, prepare_rows, symmetric_products
+from pipelines.svm.cuda.products import (
+    device_cross_products,
+    prepare_device_rows,
+    symmetric_products,
+)
 from pipelines.svm.kernel import Kernel
 
 THREADS = 4
@@ -32,14 +36,16 @@ def test_products_are_symmetric_and_those_of_the_cpu():
     rows = np.random.default_rng(1).normal(size=(23, 4)) + 50
     rows[5] = rows[7]
     for form in (Kernel(), Kernel("linear")):
-        ready = prepare_rows(rows, form, np, True)
+        ready = prepare_device_rows(rows, form, np, True)
         ours = symmetric_products(ready, form, np, block=5)
         np.testing.assert_array_equal(ours, ours.T)
         np.testing.assert_allclose(ours, cpu_products(ready, form), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(
-            cross_products(ready[:3], ready, form, np), ours[:3], rtol=1e-5, atol=1e-5
+            device_cross_products(ready[:3], ready, form, np), ours[:3], rtol=1e-5, atol=1e-5
         )
-    assert symmetric_products(prepare_rows(rows, Kernel(), np, True), Kernel(), np)[5, 7] == 0
+    assert (
+        symmetric_products(prepare_device_rows(rows, Kernel(), np, True), Kernel(), np)[5, 7] == 0
+    )
 
 
 def test_what_rounding_leaves_off_makes_products_double():
@@ -47,7 +53,7 @@ def test_what_rounding_leaves_off_makes_products_double():
     rows = np.random.default_rng(1).normal(size=(23, 4)) * [1, 10, 100, 1000]
     rows[5] = rows[7]
     for form in (Kernel(), Kernel("linear")):
-        ready, rest = prepare_rows(rows, form, np, True), np.empty((23, 23), np.float32)
+        ready, rest = prepare_device_rows(rows, form, np, True), np.empty((23, 23), np.float32)
         both = symmetric_products(ready, form, np, 5, rest).astype(np.float64) + rest
         np.testing.assert_array_equal(both, both.T)
         true = ready @ ready.T
@@ -71,12 +77,12 @@ def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, 
     chunk_factors = cuda.shared.array(CHUNK, types.float64)
     chunk_columns = cuda.shared.array(CHUNK, types.int32)
     parts = Parts(tops, lows, gains, places, partners, facts, counts, chunk_factors, chunk_columns)
-    rows = Rows(signed, columns, residual, beta)
+    rows = BlockRows(signed, columns, residual, beta)
     top, i, low, j, level, _ = survey(t, n_threads, C, rows, parts)
     rise = most_eager(t, n_threads, C, rows, 1.0, level, top, quota, False, parts)
     fall = most_eager(t, n_threads, C, rows, -1.0, -level, -low, quota, False, parts)
     m = choose(t, n_threads, i, j, C, rows, rise, fall, parts, members)
-    work = Work(changes[0], changes[1], members[:m], members[m:])
+    work = WorkSpace(changes[0], changes[1], members[:m], members[m:])
     n_changed = pack(t, n_threads, rows, m, work, parts)
     products = Products(shared, np.float32(0.5), np.float32(0), 1)
     subtract(t, n_threads, rows, 0, n_changed, work, products, parts)
@@ -92,7 +98,7 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     beta = signed * rng.choice([0.0, 0.5, C], n)
     residual = rng.normal(size=kinds)[rng.integers(kinds, size=n)]
     rows = rng.normal(size=(500, 3))
-    shared = symmetric_products(prepare_rows(rows, Kernel(), np, True), Kernel(), np)
+    shared = symmetric_products(prepare_device_rows(rows, Kernel(), np, True), Kernel(), np)
     columns = rng.permutation(500)[:n].astype(np.int32)
     changes = np.zeros((2, n))
     changes[0] = rng.normal(size=n) * rng.integers(2, size=n)
@@ -132,7 +138,7 @@ def test_distances_within_a_wide_column_keep_their_digits() -> None:
     X = np.column_stack([rng.normal(size=(120, 5)), 2e4 * (np.arange(120) % 2)])
     true = ((X[:, None] - X) ** 2).sum(axis=2)
     for offset in (0.0, 1e9):
-        rows = prepare_rows(X + offset, Kernel(), np, False)
+        rows = prepare_device_rows(X + offset, Kernel(), np, False)
         np.testing.assert_allclose(symmetric_products(rows, Kernel(), np), true, rtol=1e-5)
-        across = cross_products(rows[:50], rows, Kernel(), np)
+        across = device_cross_products(rows[:50], rows, Kernel(), np)
         np.testing.assert_allclose(across, true[:50], rtol=1e-5)

@@ -17,7 +17,7 @@ from pipelines.svm.cuda import launches, newton, smo
 from pipelines.svm.cuda import path as cuda_path
 from pipelines.svm.cuda.hard import MOST_FEATURES
 from pipelines.svm.cuda.launches import Launching
-from pipelines.svm.cuda.memory import Plan
+from pipelines.svm.cuda.memory import MemoryPlan
 from pipelines.svm.cuda.path import (
     GPUMemoryError,
     cross_validate_path_cuda,
@@ -205,7 +205,7 @@ def planned(monkeypatch):
 
     def plan(sizes, n_features, n_C, n_gammas, n_folds, one_vs_one, free_bytes, **blocks):
         planned.append((n_gammas, free_bytes))
-        return Plan(True, 1, 5)
+        return MemoryPlan(True, 1, 5)
 
     monkeypatch.setattr(cuda_path, "plan_memory", plan)
     return planned

@@ -9,7 +9,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from pipelines.svm.cpu import path as cpu_path
 from pipelines.svm.cuda.launches import class_distances, class_starts, make_table, order_jobs
-from pipelines.svm.cuda.products import prepare_rows, symmetric_products
+from pipelines.svm.cuda.products import prepare_device_rows, symmetric_products
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import search_folds
 from pipelines.svm.settings import Settings
@@ -42,7 +42,7 @@ def iterations_of(X, y, folds, decision, monkeypatch):
 def table_of(X, y, folds, decision):
     search, _ = search_folds(y, CS, folds, Settings(decision))
     layout, classes = search.layout, range(search.layout.n_classes)
-    rows = prepare_rows(X, RBF, np, True)[layout.order]
+    rows = prepare_device_rows(X, RBF, np, True)[layout.order]
     distances = class_distances(
         symmetric_products(rows, RBF, np), class_starts(layout, classes), RBF, np
     )
@@ -95,5 +95,5 @@ def test_distances_between_classes_are_the_rows_own():
     ]
     for kernel in ("rbf", "linear"):
         form = Kernel(kernel)
-        shared = symmetric_products(prepare_rows(X, form, np, True), form, np)
+        shared = symmetric_products(prepare_device_rows(X, form, np, True), form, np)
         np.testing.assert_allclose(class_distances(shared, starts, form, np), means, rtol=1e-5)

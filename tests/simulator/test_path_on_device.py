@@ -13,7 +13,7 @@ from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.cuda import path as cuda_path
 from pipelines.svm.cuda.gpu import Limits
 from pipelines.svm.cuda.launches import Launching
-from pipelines.svm.cuda.memory import Plan
+from pipelines.svm.cuda.memory import MemoryPlan
 from pipelines.svm.cuda.path import cross_validate_path_cuda, fit_path_cuda
 from pipelines.svm.cuda.smo import MEMBER_BYTES, fixed_shared_bytes, members_width
 from tests.svm.models import decision_values
@@ -158,7 +158,7 @@ def test_a_class_missing_from_training(decision):
     assert 1 not in gpu.predictions[0][0]
 
 
-@pytest.mark.parametrize("plan", [Plan(False, 1, 7), Plan(True, 2, 5)])
+@pytest.mark.parametrize("plan", [MemoryPlan(False, 1, 7), MemoryPlan(True, 2, 5)])
 def test_pairs_blocks_of_rows_and_several_launches(plan, monkeypatch):
     """What a short memory brings about gives what a long one gives."""
     monkeypatch.setattr(cuda_path, "plan_memory", lambda *_, **__: plan)

@@ -18,7 +18,7 @@ import pytest
 from numba.core.event import end_event, start_event
 
 import pipelines.svm.compiled as compiled_module
-from pipelines.run.outcomes import compilation_reported
+from pipelines.run.outcomes import report_compilation
 
 OUTER = """
 from .compiled import compiled
@@ -321,7 +321,7 @@ def test_what_shows_its_progress_says_it_itself(
 ) -> None:
     monkeypatch.setattr(compiled_module, "SECONDS_OF_SILENCE", 0.01)
     reported: list[int] = []
-    with compilation_reported(reported.append):
+    with report_compilation(reported.append):
         compiling(heard, 0.2)
     assert reported == [1, 0]  # and that it has ended
     assert not heard.is_set()

@@ -20,7 +20,7 @@ from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import margins
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.settings import Settings
-from pipelines.svm_search.problem import refit_and_test, svm_problem
+from pipelines.svm_search.problem import refit_and_test_svm, svm_problem
 
 X, y = load_wine(return_X_y=True)
 y = y.astype(np.int32)
@@ -47,7 +47,7 @@ def refitted(data: FoldedData, solver: str, C: float, probability: bool = False)
         Settings(n_threads=2),
         CandidateScorer(labels=labels),
     )
-    return refit_and_test(problem, Refit(0), solver, probability)
+    return refit_and_test_svm(problem, Refit(0), solver, probability)
 
 
 def test_the_refit_standardises_on_all_training_rows() -> None:

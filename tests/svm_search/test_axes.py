@@ -26,7 +26,7 @@ from pipelines.svm_search.axes import (
     check_values,
     draw_points,
     gamma_in_numbers,
-    n_of_few,
+    n_gammas_of,
     read_values,
 )
 
@@ -140,7 +140,7 @@ def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws() -> None:
 def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
     points = drawn(n_iter=n)
     assert len(points) == n
-    assert len({point["gamma"] for point in points}) == min(n, n_of_few(n))
+    assert len({point["gamma"] for point in points}) == min(n, n_gammas_of(n))
 
 
 def test_plain_draws_have_each_a_gamma_of_its_own() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widen
+from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widening_command
 from tests.grids import FOLDS, grid
 
 RUN = Path("run")
@@ -33,11 +33,14 @@ def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_nea
     candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
     (edge,) = on_grid_boundary(candidates, FOLDS)
     options = {"n_c": 12, "log_c": [-3.0, 2.5], "n_gamma": 3}
-    assert widen([], options, [edge], RUN) == ("--log-c -3 5 --n-c 17 --extend run", 15)
+    assert widening_command([], options, [edge], RUN) == ("--log-c -3 5 --n-c 17 --extend run", 15)
     options = {"n_c": 8, "log_c": [-3.0, 3.0], "n_gamma": 1}
-    assert widen([], options, [edge], RUN) == ("--log-c -3 5.571428571 --n-c 11 --extend run", 3)
+    assert widening_command([], options, [edge], RUN) == (
+        "--log-c -3 5.571428571 --n-c 11 --extend run",
+        3,
+    )
     options = {"n_c": 8, "log_c": [-2.0, 5.0], "n_gamma": 1}
-    assert widen([], options, [edge], RUN) == ("--log-c -2 6 --n-c 9 --extend run", 1)
+    assert widening_command([], options, [edge], RUN) == ("--log-c -2 6 --n-c 9 --extend run", 1)
 
 
 def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
@@ -62,7 +65,7 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
         "--results",
         "here",
     ]
-    assert widen(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
+    assert widening_command(argv, options, on_grid_boundary(candidates, FOLDS), RUN) == (
         "pleasingly svm-grid --dataset 'my table.csv' --log-c 0 3 --n-c 4 "
         "--log-gamma -1 1 --n-gamma 3 --extend run",
         6,
@@ -75,12 +78,15 @@ def test_values_by_hand_go_on_as_they_are() -> None:
     assert (C.values, gamma.values) == ((1.0, 10.0, 100.0), (1.0, 10.0))
     options = {"c": [1.0, 10.0, 100.0], "gamma": ["scale", 10.0], "n_c": None, "n_gamma": None}
     argv = ["svm", "--c", "1,10,100", "--gamma=scale,10", "--quiet"]
-    assert widen(argv, options, [C, gamma], RUN) == (
+    assert widening_command(argv, options, [C, gamma], RUN) == (
         "svm --quiet --c 1,10,100,1000 --gamma scale,10,0.1 --extend run",
         4 * 3 - 3 * 2,
     )
     mixed = {"c": [1.0, 10.0, 100.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
-    assert widen([], mixed, [gamma], RUN) == ("--log-gamma -1 1 --n-gamma 3 --extend run", 3)
+    assert widening_command([], mixed, [gamma], RUN) == (
+        "--log-gamma -1 1 --n-gamma 3 --extend run",
+        3,
+    )
 
 
 def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     # As in a process of its own, where nothing has loaded the solver, as this has.
     assert path.__name__ in sys.modules
     monkeypatch.setattr(first_use, "SOLVER", "pipelines.svm.cpu.none")
-    monkeypatch.setattr(executor, "_saved_not", {})
+    monkeypatch.setattr(executor, "_seconds_missed", {})
     first_use.compile_meanwhile.cache_clear()
     first_use.kept_in().mkdir(parents=True)
     with (first_use.kept_in() / first_use.LOCK).open("ab") as lock:

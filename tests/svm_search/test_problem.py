@@ -11,7 +11,7 @@ from pipelines.data.folds import make_folds
 from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
 from pipelines.run.tasks import InProcess, OnCluster, Runner
-from pipelines.search.candidates import candidates_of
+from pipelines.search.candidates import grid_candidates
 from pipelines.search.command import run_tasks
 from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
@@ -33,7 +33,7 @@ FOLDS = make_folds(DIGITS.y_train, 3, 0)
 def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -> Problem:
     scorer = CandidateScorer(labels=DIGITS.classes)
     splits, axes = {(SEARCH, 1.0): FOLDS}, {"C": Cs, "gamma": gammas}
-    return svm_problem(DATA, splits, candidates_of(axes), "sklearn", Settings(), scorer)
+    return svm_problem(DATA, splits, grid_candidates(axes), "sklearn", Settings(), scorer)
 
 
 def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:

@@ -70,17 +70,17 @@ class Cache:
             raise NoCache(
                 f"'{parent}' has {free / 2**30:.1f} GiB free of {(n_bytes + SPARE) / 2**30:.1f}"
             )
-        with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as made:
-            new = Path(made, "new")
-            new.mkdir(mode=0o700)
-            with open(new / ROWS, "wb") as file:
+        with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as scratch:
+            new_folder = Path(scratch, "new")
+            new_folder.mkdir(mode=0o700)
+            with open(new_folder / ROWS, "wb") as file:
                 file.truncate(n_bytes)
             with contextlib.suppress(OSError):  # another process was faster
-                os.rename(new, self.folder)
+                os.rename(new_folder, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
-        opened = ("rows", "_marks", "_file", "_locks")
-        return {name: value for name, value in vars(self).items() if name not in opened}
+        handles = ("rows", "_marks", "_file", "_locks")
+        return {name: value for name, value in vars(self).items() if name not in handles}
 
     @cached_property
     def rows(self) -> torch.Tensor:
@@ -112,10 +112,10 @@ class Cache:
 
             return torch.index_select(self.rows, 0, torch.from_numpy(slots), out=out)
         for row, slot in zip(out.numpy().view(np.uint8), slots.tolist(), strict=True):
-            left, place = memoryview(row), slot * self._row
-            while left:
-                n_bytes = os.preadv(self._file, [left], place)
-                left, place = left[n_bytes:], place + n_bytes
+            remaining, offset = memoryview(row), slot * self._row
+            while remaining:
+                n_bytes = os.preadv(self._file, [remaining], offset)
+                remaining, offset = remaining[n_bytes:], offset + n_bytes
         return out
 
     def announce(self, slots: np.ndarray) -> None:
@@ -124,7 +124,7 @@ class Cache:
             for slot in slots.tolist():
                 os.posix_fadvise(self._file, slot * self._row, self._row, os.POSIX_FADV_WILLNEED)
 
-    def lacking(self, units: np.ndarray) -> np.ndarray:
+    def unread_units(self, units: np.ndarray) -> np.ndarray:
         """Those of some units that were not read, each once."""
         return np.unique(units[self._marks[units] == 0])
 
@@ -147,10 +147,10 @@ class Cache:
         OSError
             The disk is full.
         """
-        left, place = memoryview(rows.tobytes()), 0
-        while left:
-            n_bytes = os.pwrite(self._file, left, slot * self._row + place)
-            left, place = left[n_bytes:], place + n_bytes
+        remaining, offset = memoryview(rows.tobytes()), 0
+        while remaining:
+            n_bytes = os.pwrite(self._file, remaining, slot * self._row + offset)
+            remaining, offset = remaining[n_bytes:], offset + n_bytes
         self._marks[unit] = 1
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.batches import Batch, Batches
+from pipelines.data.batches import Batches, RankBatch
 from pipelines.data.stream.cache import Cache, NoCache, folder_of
 from pipelines.data.stream.rows import RowsOnDisk, Store
 from pipelines.errors import InputError
@@ -55,22 +55,22 @@ class Reader:
         units = store.units_of(slots)
         if cache is not None:
             try:
-                self._fill(store, cache, cache.lacking(units))
+                self._fill(store, cache, cache.unread_units(units))
                 return None
             except OSError:  # as of a full disk; what is there stays good
                 self._caches[number] = None
         rows = torch.empty((len(slots), store.width), dtype=_torch_dtype(store))
         for unit in np.unique(units):
-            mine = np.flatnonzero(units == unit)
-            first, read = self._unit(number, int(unit))
-            rows[mine] = torch.from_numpy(read[slots[mine] - first])
+            positions = np.flatnonzero(units == unit)
+            first, unit_rows = self._unit(number, int(unit))
+            rows[positions] = torch.from_numpy(unit_rows[slots[positions] - first])
         return rows
 
     def _fill(self, store: Store, cache: Cache, units: np.ndarray) -> None:
         # Processes begin at other units, and seldom wait for each other.
         for unit in np.roll(units, os.getpid() * 7919 % max(1, len(units))).tolist():
             with cache.alone_with(unit):
-                if len(cache.lacking(np.array([unit]))):
+                if len(cache.unread_units(np.array([unit]))):
                     cache.write(unit, *store.read(unit))
 
     def _unit(self, number: int, unit: int) -> tuple[int, np.ndarray]:
@@ -98,7 +98,7 @@ class _Requests:
         return 0
 
 
-class Feed:
+class RowFeed:
     """Gathers rows on disk for one rank, with processes that read ahead.
 
     Parameters
@@ -132,17 +132,17 @@ class Feed:
                 self._caches.append(None)
                 say(f"cache      none, {error}: all rows are read and decoded in each epoch")
         self._requests = _Requests()
-        how: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if n_workers:
-            how = {"prefetch_factor": BATCHES_AHEAD, "persistent_workers": True}
-            how["multiprocessing_context"] = "spawn"  # a rank has threads, which a fork loses
+            options = {"prefetch_factor": BATCHES_AHEAD, "persistent_workers": True}
+            options["multiprocessing_context"] = "spawn"  # a rank has threads, which a fork loses
         self._loader: Any = DataLoader(
             Reader(self._stores, self._caches),  # type: ignore[arg-type]
             batch_size=None,
             sampler=self._requests,
             num_workers=n_workers,
             pin_memory=self._pins,
-            **how,
+            **options,
         )
 
     def blocks(self, X: RowsOnDisk, parts: Sequence[np.ndarray]) -> Iterator[torch.Tensor]:
@@ -150,14 +150,14 @@ class Feed:
         number = self._number[X.store.key]
         cache = self._caches[number]
         if cache is not None and cache.is_whole:
-            for part, later in zip_longest(parts, parts[PARTS_ANNOUNCED:], fillvalue=NONE):
-                cache.announce(X.slots[later])
+            for part, part_ahead in zip_longest(parts, parts[PARTS_ANNOUNCED:], fillvalue=NONE):
+                cache.announce(X.slots[part_ahead])
                 yield self._gather(cache, X, part)
             return
         self._requests.pending = ((number, X.slots[part]) for part in parts)
         with may_have_children():
-            read = iter(self._loader)
-        for part, rows in zip(parts, read, strict=True):
+            loaded_rows = iter(self._loader)
+        for part, rows in zip(parts, loaded_rows, strict=True):
             if isinstance(rows, InputError):
                 raise rows
             if rows is None:
@@ -189,37 +189,37 @@ def may_have_children() -> Iterator[None]:
     Python keeps daemons from it, whose children would outlive them; those of a ``DataLoader`` look
     for their parent and end.
     """
-    about = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    was = about.get("daemon")
-    about["daemon"] = False
+    config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    is_daemon = config.get("daemon")
+    config["daemon"] = False
     try:
         yield
     finally:
-        about["daemon"] = was
+        config["daemon"] = is_daemon
 
 
 class StreamedBatches(Batches):
     """Batches of rows on disk; see ``Batches``, whose epochs have another order."""
 
-    def __init__(self, rows: Mapping[str, Any], feed: Feed, **how: Any) -> None:
-        super().__init__({"y": rows["y"]}, **how | {"on_host": True})
+    def __init__(self, rows: Mapping[str, Any], feed: RowFeed, **options: Any) -> None:
+        super().__init__({"y": rows["y"]}, **options | {"on_host": True})
         self._X, self._feed = rows["X"], feed
 
     def _order(self) -> np.ndarray:
         return self._X.order(self._seed, self.epoch)
 
-    def _gathered(self) -> Iterator[Batch]:
+    def _gather_batches(self) -> Iterator[RankBatch]:
         parts = list(self._parts())
         blocks = self._feed.blocks(self._X, [part.numpy() for part, _, _ in parts])
         for (part, n_union, last), X in zip(parts, blocks, strict=True):
             y = self._gather(self._columns["y"], part)
-            yield Batch({"X": self._to_device(X), "y": y}, part, n_union, last)
+            yield RankBatch({"X": self._to_device(X), "y": y}, part, n_union, last)
 
 
 class StreamedColumns(Mapping[str, Any]):
     """Rows that are measured, X on disk and y on the device, as ``Problem.measure`` takes them."""
 
-    def __init__(self, rows: Mapping[str, Any], feed: Feed, device: str) -> None:
+    def __init__(self, rows: Mapping[str, Any], feed: RowFeed, device: str) -> None:
         import torch
 
         self._columns = {**rows, "y": torch.tensor(rows["y"], device=device)}
@@ -234,15 +234,15 @@ class StreamedColumns(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._columns)
 
-    def blocks(self, mine: slice, most: int) -> Iterator[dict[str, torch.Tensor]]:
+    def blocks(self, row_slice: slice, max_rows: int) -> Iterator[dict[str, torch.Tensor]]:
         """Yield the columns of rows side by side, so many at most."""
         X, y = self._columns["X"], self._columns["y"]
-        most = max(1, min(most, BYTES_OF_BLOCK // (X.store.width * X.dtype.itemsize)))
-        places = [
-            np.arange(first, min(first + most, mine.stop))
-            for first in range(mine.start, mine.stop, most)
+        max_rows = max(1, min(max_rows, BYTES_OF_BLOCK // (X.store.width * X.dtype.itemsize)))
+        positions = [
+            np.arange(first, min(first + max_rows, row_slice.stop))
+            for first in range(row_slice.start, row_slice.stop, max_rows)
         ]
-        for part, rows in zip(places, self._feed.blocks(X, places), strict=True):
+        for part, rows in zip(positions, self._feed.blocks(X, positions), strict=True):
             yield {"X": rows.to(self._device), "y": y[part[0] : part[-1] + 1]}
 
 

@@ -86,8 +86,8 @@ class RowsOnDisk:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, some: Any) -> Self:
-        return type(self)(self.store, self.rows[some], self.is_flat)
+    def __getitem__(self, selection: Any) -> Self:
+        return type(self)(self.store, self.rows[selection], self.is_flat)
 
     def reshape(self, n_rows: int, width: int) -> Self:
         """The same rows, each flat, as an array would be."""
@@ -119,9 +119,9 @@ class RowsOnDisk:
     @cached_property
     def shards(self) -> list[np.ndarray]:
         """Places among these rows, those of each shard by slot."""
-        places = np.argsort(self.slots, kind="stable")
-        shards = self.store.shards_of(self.slots[places])
-        return np.split(places, np.flatnonzero(np.diff(shards)) + 1)
+        positions = np.argsort(self.slots, kind="stable")
+        shards = self.store.shards_of(self.slots[positions])
+        return np.split(positions, np.flatnonzero(np.diff(shards)) + 1)
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
         """The places of all rows in the order of an epoch, of seed and epoch alone.

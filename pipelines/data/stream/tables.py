@@ -23,7 +23,7 @@ from pipelines.data.preparation import Preparation
 from pipelines.data.stream.rows import Input, RowsOnDisk, Store
 from pipelines.data.tables.files import parts_of, typed
 from pipelines.data.tables.kinds import columns_of
-from pipelines.data.tables.table import RawTable, Reading, Task, read_raw_table, values_of
+from pipelines.data.tables.table import RawTable, Reading, Task, read_raw_table, target_values
 from pipelines.data.tables.words import counted, unreadable
 from pipelines.errors import InputError, opt
 
@@ -70,11 +70,11 @@ class TableStore(Store):
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self, path: Path, groups: Sequence[RowGroup], sample: RawTable, sampled: np.ndarray
+        self, path: Path, groups: Sequence[RowGroup], sample: RawTable, sampled_rows: np.ndarray
     ) -> None:
         self._path, self._groups, self._kinds = path, groups, sample.kinds
         self._missing = sample.missing
-        self._sample: tuple[pd.DataFrame, np.ndarray] | None = (sample.X, sampled)
+        self._sample: tuple[pd.DataFrame, np.ndarray] | None = (sample.X, sampled_rows)
         self._bounds = np.array([group.first for group in groups])
         self.n_units, self.n_rows = len(groups), sum(group.n_rows for group in groups)
         self.shape = (len(self._kinds.numbers) + len(self._kinds.categories),)
@@ -83,18 +83,18 @@ class TableStore(Store):
     def fit(self, rows: np.ndarray) -> int:
         """Fit the preparation on those rows of the sample that are among these; return how many."""
         assert self._sample is not None
-        X, sampled = self._sample
-        mine = np.isin(sampled, rows)
-        self._prepare = Preparation(self._kinds, self._missing).fit(X[mine])
+        X, sampled_rows = self._sample
+        is_training = np.isin(sampled_rows, rows)
+        self._prepare = Preparation(self._kinds, self._missing).fit(X[is_training])
         self._sample = None
         self.shape = (len(self._prepare.get_feature_names_out()),)
         how = json.dumps([asdict(self._kinds), self._missing, VERSION], sort_keys=True)
-        digest = hashlib.sha256(how.encode() + sampled[mine].tobytes())
+        digest = hashlib.sha256(how.encode() + sampled_rows[is_training].tobytes())
         for file in dict.fromkeys(group.file for group in self._groups):
             with open(file, "rb") as content:
                 digest.update(hashlib.file_digest(content, "sha256").digest())
         self.key = digest.hexdigest()
-        return int(mine.sum())
+        return int(is_training.sum())
 
     def slots_of(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(rows, np.int64)
@@ -172,10 +172,10 @@ def open_table(
             f"{opt('dataset')} must have row groups of at most an eighth of the memory, '{path}' "
             f"has one of {largest / 2**30:.1f} GiB; write it with smaller ones"
         )
-    sample, sampled = _sample(path, groups, target, task, reading)
-    store = TableStore(path, groups, sample, sampled)
+    sample, sampled_rows = _sample(path, groups, target, task, reading)
+    store = TableStore(path, groups, sample, sampled_rows)
     why = "as asked" if input == "stream" else "larger than half of the memory"
-    about = {one.name: getattr(sample, one.name) for one in fields(RawTable)}
+    about = {attribute.name: getattr(sample, attribute.name) for attribute in fields(RawTable)}
     about |= {"X": RowsOnDisk(store, np.arange(n_rows)), "y": _targets(path, groups, sample)}
     sizes = f"{n_bytes / 2**30:.1f} GiB of {total / 2**30:.1f}"
     beyond = _beyond_sample(store, sample.X)
@@ -188,12 +188,14 @@ def _beyond_sample(store: TableStore, sample: pd.DataFrame) -> tuple[str, ...]:
     All rows are read for it, so that a cell that cannot be is seen before the training begins.
     """
     names = [str(name) for name in sample]
-    known = {name: set(sample[name].dropna()) for name in names if sample[name].dtype == object}
+    known_levels = {
+        name: set(sample[name].dropna()) for name in names if sample[name].dtype == object
+    }
     is_whole = [name for name in names if sample[name].notna().all()]
     unknown, missing = Counter[str](), Counter[str]()
     for unit in range(store.n_units):
         X = store.columns(unit)
-        for name, levels in known.items():
+        for name, levels in known_levels.items():
             unknown[name] += int((X[name].notna() & ~X[name].isin(levels)).sum())
         missing.update({name: int(X[name].isna().sum()) for name in is_whole})
     return tuple(
@@ -229,11 +231,14 @@ def _sample(
     """Rows from all over a table, read as a table of their own, and their numbers."""
     from pyarrow import concat_tables, parquet
 
-    places = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(int))
-    some = [groups[place] for place in places]
-    tables = [group.read(n_rows=-(-SAMPLED_ROWS // len(some))) for group in some]
+    positions = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(int))
+    sampled_groups = [groups[position] for position in positions]
+    tables = [
+        group.read(n_rows=-(-SAMPLED_ROWS // len(sampled_groups))) for group in sampled_groups
+    ]
     numbers = [
-        group.first + np.arange(len(table)) for group, table in zip(some, tables, strict=True)
+        group.first + np.arange(len(table))
+        for group, table in zip(sampled_groups, tables, strict=True)
     ]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, path.name)
@@ -254,7 +259,7 @@ def _targets(path: Path, groups: Sequence[RowGroup], sample: RawTable) -> np.nda
         outcome, written = frame[name], source.as_written(name)
         if written is not None and sample.task == "classification":
             outcome, written = type(outcome)(written, outcome.index, name=name), None
-        parts.append(values_of(outcome, path, sample.task, source, written))
+        parts.append(target_values(outcome, path, sample.task, source, written))
     if any(part.dtype.kind == "U" for part in parts):  # numbers of some groups, words of others
         parts = [part.astype(str) for part in parts]
     return np.concatenate(parts)

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.data.tables.words import SIGNS, counted, listed, short
+from pipelines.data.tables.words import SIGNS, counted, list_names, short
 
 SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
-LEAST_SHARE = 0.9  # of the cells of a column of few different numbers, which are numbers
-LEAST_SHARE_OF_MANY = 0.5  # of one with more different numbers than codes have
+MIN_FRACTION = 0.9  # of the cells of a column of few different numbers, which are numbers
+MIN_FRACTION_OF_MANY = 0.5  # of one with more different numbers than codes have
 MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
 MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
 FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
@@ -60,7 +60,7 @@ class Slip:
 
 
 @dataclass
-class Columns:
+class TypedColumns:
     """The columns of a text, typed.
 
     Attributes
@@ -84,7 +84,7 @@ def type_columns(
     commas: bool = False,
     signs: Collection[str] = SIGNS,
     numbers: Container[str] = (),
-) -> Columns:
+) -> TypedColumns:
     """Return columns of text as what they hold.
 
     Parameters
@@ -97,7 +97,11 @@ def type_columns(
     signs : words in lower case that mean a missing cell in a column of numbers
     numbers : names of columns of numbers, however few of their cells are
     """
-    columns, marked, apart = Columns(), dict[str, _Words](), dict[str, pa.ChunkedArray]()
+    columns, with_marks, float_columns = (
+        TypedColumns(),
+        dict[str, _Words](),
+        dict[str, pa.ChunkedArray](),
+    )
     for name, column in cells.items():
         present = present_cells(column, missing)
         values = None if name in as_text else _plain(present)
@@ -106,18 +110,18 @@ def type_columns(
             columns.conversions[note].append(name)
         if values is None and name not in as_text:
             words = _Words.of(present, signs, name in numbers)
-            marked |= {name: words} if words is not None else {}
+            with_marks |= {name: words} if words is not None else {}
         elif values is not None and values.dtype.kind == "f" and _may_have_thousands(present):
-            apart[name] = present
+            float_columns[name] = present
         columns.values[name] = text_of(present) if values is None else values
-    show_commas = any(words.n_read[","] > words.n_read["."] for words in marked.values())
-    show_stops = any(words.n_read["."] > words.n_read[","] for words in marked.values())
+    show_commas = any(words.n_read[","] > words.n_read["."] for words in with_marks.values())
+    show_stops = any(words.n_read["."] > words.n_read[","] for words in with_marks.values())
     if show_commas and not show_stops:
-        marked |= {name: _Words(present, signs) for name, present in apart.items()}
-    elif commas and marked and not show_commas:
+        with_marks |= {name: _Words(present, signs) for name, present in float_columns.items()}
+    elif commas and with_marks and not show_commas:
         of_stops = (pc.match_substring_regex(column, _STOPS) for column in cells.values())
         commas = not show_stops and not any(pc.any(matches).as_py() for matches in of_stops)
-    for name, words in marked.items():
+    for name, words in with_marks.items():
         is_open = (commas or show_commas) and words.n_read[","] == words.n_read["."]
         words.convert(name, columns, "," if is_open else None, name in numbers)
     return columns
@@ -135,8 +139,8 @@ def _after_zeros(present: pa.ChunkedArray, values: Array) -> str | None:
     """Return the first whole number that zeros precede."""
     if values.dtype.kind == "b" or not np.all((values == np.floor(values)) | np.isnan(values)):
         return None
-    is_so = pc.match_substring_regex(present, r"^-?0\d")
-    return present[pc.index(is_so, True).as_py()].as_py() if pc.any(is_so).as_py() else None
+    has_zeros = pc.match_substring_regex(present, r"^-?0\d")
+    return present[pc.index(has_zeros, True).as_py()].as_py() if pc.any(has_zeros).as_py() else None
 
 
 def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
@@ -145,8 +149,8 @@ def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.Chunked
     gaps = pc.is_in(trimmed, value_set=pa.array(["", *missing], trimmed.type))
     for number in filter(_DECIMAL.fullmatch, missing):  # -999.0 where it is -999 that is meant
         short_form = number.rstrip("0").rstrip(".") if "." in number else number
-        more = r"0*$" if "." in short_form else r"(?:[.,]0*)?$"
-        written = f"^{short_form.replace('.', '[.,]')}{more}"
+        trailing_zeros = r"0*$" if "." in short_form else r"(?:[.,]0*)?$"
+        written = f"^{short_form.replace('.', '[.,]')}{trailing_zeros}"
         gaps = pc.or_(gaps, pc.match_substring_regex(trimmed, written))
     return pc.if_else(gaps, pa.scalar(None, trimmed.type), trimmed)
 
@@ -175,11 +179,11 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
     """Return cells that are numbers or truth values as Python writes them; None for others."""
     if present.null_count == len(present):
         return np.full(len(present), np.nan)
-    kinds = ([pa.int64()] if not present.null_count else []) + [pa.float64()]
-    for kind in kinds:
+    arrow_types = ([pa.int64()] if not present.null_count else []) + [pa.float64()]
+    for arrow_type in arrow_types:
         with suppress(pa.ArrowInvalid):
-            pc.cast(present.slice(0, SAMPLE), kind)  # a cast that fails goes on to the end
-            values = pc.cast(present, kind).to_numpy()
+            pc.cast(present.slice(0, SAMPLE), arrow_type)  # a cast that fails goes on to the end
+            values = pc.cast(present, arrow_type).to_numpy()
             if any(pc.any(pc.starts_with(present, mark)).as_py() for mark in ("0x", "0X")):
                 break  # of base 16
             return values
@@ -226,15 +230,17 @@ class _Words:
     @classmethod
     def of(cls, present: pa.ChunkedArray, signs: Collection[str], numbers: bool) -> _Words | None:
         """Return the words of a column, None where too few can be numbers."""
-        places = np.linspace(0, len(present) - 1, min(SAMPLE, len(present))).astype(int)
-        head = present.take(pa.array(places))
-        like = pc.sum(pc.match_substring_regex(head, r"^[^\pL]{0,4}\d|^[A-Z]{3}.?\d")).as_py() or 0
+        positions = np.linspace(0, len(present) - 1, min(SAMPLE, len(present))).astype(int)
+        head = present.take(pa.array(positions))
+        n_like = (
+            pc.sum(pc.match_substring_regex(head, r"^[^\pL]{0,4}\d|^[A-Z]{3}.?\d")).as_py() or 0
+        )
         n_signs = pc.sum(_are_signs(head, signs)).as_py() or 0
-        if not numbers and 2 * like < len(head) - head.null_count - n_signs:
+        if not numbers and 2 * n_like < len(head) - head.null_count - n_signs:
             return None
         return cls(present, signs)
 
-    def convert(self, name: str, columns: Columns, decimal: str | None, numbers: bool) -> None:
+    def convert(self, name: str, columns: TypedColumns, decimal: str | None, numbers: bool) -> None:
         """Put values and what was converted, or a slip, among the columns, if they are numbers.
 
         Parameters
@@ -246,22 +252,22 @@ class _Words:
         reading = self.readings[decimal]
         is_number = np.isfinite(reading.values) & ~self.is_sign
         n_cells = np.bincount(reading.marks[is_number], self.counts[is_number], minlength=1)
-        often, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
+        usual_mark, n_numbers = int(np.argmax(n_cells)), int(n_cells.max())
         n_slips = self.n_cells - n_numbers
-        fits = is_number & (reading.marks == often)
+        fits = is_number & (reading.marks == usual_mark)
         if not n_numbers and (self.n_cells or not numbers):
             return  # signs alone are missing numbers where these are known to be numbers
         if not (numbers or self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
             return
         if n_slips:
-            slipped = np.append(~fits & ~self.is_sign, False)
-            row, usual = int(np.argmax(slipped[self.codes])), int(np.argmax(fits))
-            words = [self.words[word].as_py() for word in (self.codes[row], usual)]
+            is_slip = np.append(~fits & ~self.is_sign, False)
+            row, example = int(np.argmax(is_slip[self.codes])), int(np.argmax(fits))
+            words = [self.words[word].as_py() for word in (self.codes[row], example)]
             columns.slips[name] = Slip(row, words[0], n_slips, words[1])
             return
         values = np.append(np.where(fits, reading.values, np.nan), np.nan)
         columns.values[name] = values[self.codes]
-        if mark := reading.names[often] if n_numbers else "":
+        if mark := reading.names[usual_mark] if n_numbers else "":
             columns.units[name] = mark
         for note in self._notes(decimal, reading, fits, mark):
             columns.conversions[note].append(name)
@@ -271,19 +277,19 @@ class _Words:
 
         Few numbers that come again and again are levels beside others, such as 1, 2 and x.
         """
-        if n_numbers >= LEAST_SHARE * self.n_cells:
+        if n_numbers >= MIN_FRACTION * self.n_cells:
             return True
         is_slip = n_numbers == self.n_cells - 1 >= FEWEST_BESIDE_SLIP
         if n_different > MOST_CODES:
-            return n_numbers >= LEAST_SHARE_OF_MANY * self.n_cells
-        return is_slip or (2 * n_different > n_numbers > LEAST_SHARE_OF_MANY * self.n_cells)
+            return n_numbers >= MIN_FRACTION_OF_MANY * self.n_cells
+        return is_slip or (2 * n_different > n_numbers > MIN_FRACTION_OF_MANY * self.n_cells)
 
     def _are_mixed(self) -> bool:
         """Return whether most cells are numbers, but of several forms."""
         first, second = self.readings.values()
         is_number = (np.isfinite(first.values) | np.isfinite(second.values)) & ~self.is_sign
         return bool(
-            self.counts[is_number].sum() > LEAST_SHARE_OF_MANY * self.n_cells
+            self.counts[is_number].sum() > MIN_FRACTION_OF_MANY * self.n_cells
             and is_number.sum() > MOST_CODES
             and len(np.unique(first.marks[is_number])) <= MOST_MARKS
         )
@@ -300,7 +306,7 @@ class _Words:
         if pc.any(pc.match_substring(words, "(")).as_py():
             notes.append("numbers in brackets as negative")
         if self.is_sign.any():
-            signs = listed(self.words.filter(pa.array(self.is_sign)).to_pylist())
+            signs = list_names(self.words.filter(pa.array(self.is_sign)).to_pylist())
             n_cells = int(self.counts[self.is_sign].sum())
             notes.append(f"{counted(n_cells, 'cell')} {signs} as missing")
         return notes
@@ -322,9 +328,9 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     """Return readings by decimal mark."""
     before, after = _replaced(words, r"[\d.,](?s:.)*$"), _replaced(words, r"^(?s:.)*[\d.,]")
     core = _replaced(words, r"^[^\d.,]+|[^\d.,]+$")
-    brackets, closed = _matches(before, r"\("), _matches(after, r"\)")
-    sane = _matches(before, _BEFORE) & _matches(after, _AFTER) & (brackets == closed)
-    minus = _matches(before, r"[-\x{2212}(]")
+    has_opening, has_closing = _matches(before, r"\("), _matches(after, r"\)")
+    is_sane = _matches(before, _BEFORE) & _matches(after, _AFTER) & (has_opening == has_closing)
+    is_negative = _matches(before, r"[-\x{2212}(]")
     marks = pc.binary_join_element_wise(
         _replaced(before, rf"[-+\x{{2212}}({_BLANK}]"),
         _replaced(after, rf"[){_BLANK}]"),
@@ -334,15 +340,19 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     names, codes = marks.dictionary.to_pylist(), marks.indices.to_numpy()
     readings = {}
     for decimal, stop in ((".", "[.]"), (",", ",")):
-        grouped = np.zeros(len(words), bool)
+        is_grouped = np.zeros(len(words), bool)
         if decimal == ".":  # lakhs and crores
-            grouped = _matches(core, r"^[1-9]\d?(?:,\d\d)+,\d{3}(?:[.]\d*)?$")
-        for apart in _APART[decimal]:
-            grouped |= _matches(core, rf"^[1-9]\d{{0,2}}(?:{apart}\d{{3}})+(?:{stop}\d*)?{_POWER}$")
-        plain = _matches(core, rf"^(?:\d+(?:{stop}\d*)?|{stop}\d+){_POWER}$")
-        bare = _replaced(core, rf"[^\d{decimal}eEdD+-]")
-        bare = _replaced(pc.replace_substring(bare, decimal, "."), "[dD]", "e")
-        bare = pc.if_else(pa.array(sane & (plain | grouped)), bare, None)
-        values = pc.cast(bare, pa.float64()).to_numpy(zero_copy_only=False)
-        readings[decimal] = _Reading(np.where(minus, -values, values), grouped, codes, names)
+            is_grouped = _matches(core, r"^[1-9]\d?(?:,\d\d)+,\d{3}(?:[.]\d*)?$")
+        for separator in _APART[decimal]:
+            is_grouped |= _matches(
+                core, rf"^[1-9]\d{{0,2}}(?:{separator}\d{{3}})+(?:{stop}\d*)?{_POWER}$"
+            )
+        is_plain = _matches(core, rf"^(?:\d+(?:{stop}\d*)?|{stop}\d+){_POWER}$")
+        digits = _replaced(core, rf"[^\d{decimal}eEdD+-]")
+        digits = _replaced(pc.replace_substring(digits, decimal, "."), "[dD]", "e")
+        digits = pc.if_else(pa.array(is_sane & (is_plain | is_grouped)), digits, None)
+        values = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
+        readings[decimal] = _Reading(
+            np.where(is_negative, -values, values), is_grouped, codes, names
+        )
     return readings

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psutil
 
-from pipelines.data.tables.words import SIGNS, listed, refuse_no_file, short, unreadable
+from pipelines.data.tables.words import SIGNS, list_names, refuse_no_file, short, unreadable
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.data.delimited import TextTable
-    from pipelines.data.tables.cells import Columns
+    from pipelines.data.tables.cells import TypedColumns
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
@@ -52,7 +52,7 @@ MISSING_WORDS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TableSource:
     """How columns of text were read, of a file of text or of Parquet, beside their values.
 
     Of a file without such columns it is empty.
@@ -66,7 +66,7 @@ class Source:
 
     cells: Mapping[str, pa.ChunkedArray]
     missing: tuple[str, ...]
-    columns: Columns
+    columns: TypedColumns
     table: TextTable | None = None
     first: int = 0
 
@@ -74,13 +74,15 @@ class Source:
     def has_header(self) -> bool:
         return self.table is None or self.table.names is not None
 
-    def told(self, names: Container[str]) -> tuple[str, ...]:
+    def notes_on(self, names: Container[str]) -> tuple[str, ...]:
         """Return what is said of the file and of some of its columns."""
         parts = {
             note: [name for name in columns if name in names]
             for note, columns in self.columns.conversions.items()
         }
-        converted = (f"{note} in {listed(columns)}" for note, columns in parts.items() if columns)
+        converted = (
+            f"{note} in {list_names(columns)}" for note, columns in parts.items() if columns
+        )
         return (*(() if self.table is None else self.table.notes), *converted)
 
     def as_written(self, name: str) -> np.ndarray | None:
@@ -114,16 +116,19 @@ class Source:
             )
         ]
 
-    def renamed(self, names: Mapping[str, str]) -> Source:
+    def renamed(self, names: Mapping[str, str]) -> TableSource:
         """Return this with other names for columns."""
-        from pipelines.data.tables.cells import Columns
+        from pipelines.data.tables.cells import TypedColumns
 
-        found = self.columns
-        columns = Columns(
-            {names[name]: values for name, values in found.values.items()},
-            {names[name]: slip for name, slip in found.slips.items()},
-            {note: [names[name] for name in told] for note, told in found.conversions.items()},
-            {names[name]: unit for name, unit in found.units.items()},
+        old_columns = self.columns
+        columns = TypedColumns(
+            {names[name]: values for name, values in old_columns.values.items()},
+            {names[name]: slip for name, slip in old_columns.slips.items()},
+            {
+                note: [names[name] for name in old_names]
+                for note, old_names in old_columns.conversions.items()
+            },
+            {names[name]: unit for name, unit in old_columns.units.items()},
         )
         cells = {names[name]: column for name, column in self.cells.items()}
         return replace(self, cells=cells, columns=columns)
@@ -138,7 +143,7 @@ def read_frame(
     encoding: str | None = None,
     missing: tuple[str, ...] = MISSING_WORDS,
     numbers: Container[str] = (),
-) -> tuple[pd.DataFrame, Source]:
+) -> tuple[pd.DataFrame, TableSource]:
     """Read a file's columns.
 
     Parameters
@@ -178,10 +183,10 @@ def read_frame(
             metadata = parquet.read_metadata(path)
             refuse_one_name_twice(metadata.schema.to_arrow_schema().names, path)
             n_bytes = 8 * metadata.num_rows * metadata.num_columns
-            if n_bytes > (most := psutil.virtual_memory().total):
+            if n_bytes > (max_bytes := psutil.virtual_memory().total):
                 raise InputError(
                     f"{opt('dataset')} must fit in memory, '{path}' unpacks to "
-                    f"{n_bytes / 2**30:,.0f} GiB of {most / 2**30:,.0f}; take fewer rows or "
+                    f"{n_bytes / 2**30:,.0f} GiB of {max_bytes / 2**30:,.0f}; take fewer rows or "
                     "columns"
                 )
         table = _of_parts(path) if path.is_dir() else parquet.read_table(path)
@@ -198,7 +203,7 @@ def read_frame(
 
 def typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
-) -> tuple[pd.DataFrame, Source]:
+) -> tuple[pd.DataFrame, TableSource]:
     """Return columns of Parquet; those of text that are numbers, as such."""
     import pyarrow as pa
 
@@ -222,7 +227,7 @@ def typed(
     for name, values in columns.values.items():
         if values.dtype.kind in "if" and name not in as_text:
             frame[name] = values
-    return frame, Source(text, (), columns)
+    return frame, TableSource(text, (), columns)
 
 
 def parts_of(folder: Path) -> list[Path]:
@@ -252,10 +257,10 @@ def _of_parts(folder: Path) -> pa.Table:
 
     parts = parts_of(folder)
     paths = [str(part) for part in parts]
-    how: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
-    schemas = (dataset.dataset(paths, **how).schema, *map(parquet.read_schema, parts))
+    options: dict[str, Any] = {"partitioning": "hive", "partition_base_dir": str(folder)}
+    schemas = (dataset.dataset(paths, **options).schema, *map(parquet.read_schema, parts))
     schema = pa.unify_schemas(schemas, promote_options="permissive")
-    return dataset.dataset(paths, schema, **how).to_table()
+    return dataset.dataset(paths, schema, **options).to_table()
 
 
 def _refuse_other_columns(parts: list[Path], folder: Path) -> None:
@@ -265,9 +270,9 @@ def _refuse_other_columns(parts: list[Path], folder: Path) -> None:
     columns = [set(parquet.read_schema(part).names) for part in parts]
     for part, names in zip(parts, columns, strict=True):
         if names != columns[0]:
-            others = listed(sorted(names ^ columns[0]))
+            differing_names = list_names(sorted(names ^ columns[0]))
             raise unreadable(
-                folder, f"'{part.name}' has other columns than '{parts[0].name}': {others}"
+                folder, f"'{part.name}' has other columns than '{parts[0].name}': {differing_names}"
             )
 
 
@@ -278,7 +283,7 @@ def _read_text(
     encoding: str | None,
     missing: tuple[str, ...],
     numbers: Container[str],
-) -> tuple[pd.DataFrame, Source]:
+) -> tuple[pd.DataFrame, TableSource]:
     import pandas as pd
 
     from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
@@ -308,14 +313,14 @@ def _read_text(
     signs = SIGNS if {*MISSING_WORDS} <= {*missing} else ()
     commas = table.dialect.delimiter == ";"
     columns = type_columns(by_name, missing, as_text, commas, signs, numbers)
-    return pd.DataFrame(columns.values), Source(by_name, missing, columns, table)
+    return pd.DataFrame(columns.values), TableSource(by_name, missing, columns, table)
 
 
-def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, Source]:
+def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]:
     """Read the array ``X`` as columns x0, x1, ..., followed by the array ``label`` if given."""
     import pandas as pd
 
-    from pipelines.data.tables.cells import Columns
+    from pipelines.data.tables.cells import TypedColumns
 
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -323,7 +328,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, Source]:
             if "X" not in names:
                 raise InputError(
                     f"{opt('dataset')} must hold an array X of features, '{path}' has "
-                    f"{listed(names)}; save it with numpy.savez(path, X=..., y=...)"
+                    f"{list_names(names)}; save it with numpy.savez(path, X=..., y=...)"
                 )
             if label is not None and (label not in names or label == "X"):
                 raise no_target(path, label, [name for name in names if name != "X"], "an array")
@@ -360,7 +365,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, Source]:
     frame = pd.DataFrame(np.ascontiguousarray(X, dtype=np.float64), columns=columns)
     if y is not None and label is not None:
         frame[label] = y.astype(y.dtype.newbyteorder("="))
-    return frame, Source({}, (), Columns())
+    return frame, TableSource({}, (), TypedColumns())
 
 
 def empty(path: Path) -> InputError:
@@ -373,11 +378,11 @@ def empty(path: Path) -> InputError:
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
     """Return the error message for a missing target, with the most similar name present."""
-    near = get_close_matches(target, names, n=1)
-    hint = f"did you mean {short(near[0])}? " if near else ""
+    close_names = get_close_matches(target, names, n=1)
+    hint = f"did you mean {short(close_names[0])}? " if close_names else ""
     return InputError(
         f"{opt('target')} must be the name of {what} of '{path}', got {target!r}; {hint}"
-        f"there are {listed(names)}"
+        f"there are {list_names(names)}"
     )
 
 
@@ -390,5 +395,5 @@ def refuse_one_name_twice(names: list[str], path: Path) -> None:
         Two columns have one name; a copy of the target among the features would give it away.
     """
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise unreadable(path, f"two columns are called {short(twice)}")
+        repeated_name = next(name for name in names if names.count(name) > 1)
+        raise unreadable(path, f"two columns are called {short(repeated_name)}")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import Source
-from pipelines.data.tables.words import SIGNS, counted, listed, short
+from pipelines.data.tables.files import TableSource
+from pipelines.data.tables.words import SIGNS, counted, list_names, short
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class Kinds:
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Rebuild the column kinds from what ``asdict`` gave and JSON kept."""
         left_out = tuple((str(name), str(why)) for name, why in record.get("left_out", ()))
-        numbers, categories = (tuple(map(str, record[one])) for one in ("numbers", "categories"))
+        numbers, categories = (tuple(map(str, record[key])) for key in ("numbers", "categories"))
         return cls(numbers, categories, left_out)
 
 
 def find_kinds(
     frame: pd.DataFrame,
     path: Path,
-    source: Source,
+    source: TableSource,
     *,
     number: Iterable[str] = (),
     category: Iterable[str] = (),
@@ -87,44 +87,46 @@ def find_kinds(
         A named column is not there, a cell in a column of numbers is none, or a column of text has
         more than ``MOST_LEVELS`` levels and none of the names says what to do with it.
     """
-    named: dict[str, str] = {}
+    asked_kinds: dict[str, str] = {}
     for option, columns in (("number", number), ("category", category), ("leave_out", leave_out)):
         for name in columns:
-            if name not in frame.columns or name in named:
+            if name not in frame.columns or name in asked_kinds:
                 raise InputError(
                     f"{opt(option)} must name feature columns of '{path}', each once, got "
-                    f"{name!r}; there are {listed(frame.columns)}"
+                    f"{name!r}; there are {list_names(frame.columns)}"
                 )
-            named[name] = option
+            asked_kinds[name] = option
     kinds: dict[str, list[Any]] = {"number": [], "category": [], "left_out": []}
-    many: list[tuple[str, int]] = []
-    for place, name in enumerate(frame.columns):
-        kind, why = named.get(name, ""), "as asked"
+    many_levels: list[tuple[str, int]] = []
+    for position, name in enumerate(frame.columns):
+        kind, why = asked_kinds.get(name, ""), "as asked"
         if not kind:
             if name in source.columns.slips:
-                raise slipped(name, source, path)
-            kind, why, n_levels = _kind(frame[name], place, path)
+                raise slip_error(name, source, path)
+            kind, why, n_levels = _kind(frame[name], position, path)
             if n_levels > MOST_LEVELS:
-                many.append((name, n_levels))
+                many_levels.append((name, n_levels))
         if kind in ("number", "category"):
             kinds[kind].append(name)
         else:
             kinds["left_out"].append((name, why))
-    if many:
-        found = ", ".join(f"{short(name)} ({n_levels})" for name, n_levels in many[:10])
-        more = f" and {len(many) - 10} more" if len(many) > 10 else ""
-        typed = [shlex.quote(name) for name, _ in many if name.isprintable() and len(name) <= 40]
-        columns = " ".join(typed[:10]) or "COLUMN"
-        them = "it" if len(many) == 1 else "them"
+    if many_levels:
+        names = ", ".join(f"{short(name)} ({n_levels})" for name, n_levels in many_levels[:10])
+        tail = f" and {len(many_levels) - 10} more" if len(many_levels) > 10 else ""
+        quoted_names = [
+            shlex.quote(name) for name, _ in many_levels if name.isprintable() and len(name) <= 40
+        ]
+        columns = " ".join(quoted_names[:10]) or "COLUMN"
+        them = "it" if len(many_levels) == 1 else "them"
         raise InputError(
             f"{opt('dataset')} must have at most {MOST_LEVELS} levels in a column of text, "
-            f"'{path}' has more in {found}{more} of {counted(len(frame), 'row')}; leave {them} out "
+            f"'{path}' has more in {names}{tail} of {counted(len(frame), 'row')}; leave {them} out "
             f"with {opt('leave_out', columns)}, or take {them} with {opt('category', columns)}"
         )
-    return Kinds(*(tuple(one) for one in kinds.values()))
+    return Kinds(*(tuple(column_names) for column_names in kinds.values()))
 
 
-def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
+def _kind(column: pd.Series, position: int, path: Path) -> tuple[str, str, int]:
     """Return the kind of a column, why it is left out, and the number of levels of a category."""
     import pandas as pd
 
@@ -137,11 +139,11 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         present = present.astype(object)
     if types.is_complex_dtype(present.dtype):
-        raise _neither(column, path)
+        raise _type_error(column, path)
     parts = (present[:FEWEST_ROWS_OF_ID], present)  # text tells in its first rows
     if all(not np.isnan(to_numbers(part)).any() for part in parts):
         values, is_named = to_numbers(column), _NAMED_ID.fullmatch(str(column.name)) is not None
-        may_be_id = len(column) >= FEWEST_ROWS_OF_ID and (is_named or place == 0)
+        may_be_id = len(column) >= FEWEST_ROWS_OF_ID and (is_named or position == 0)
         is_id = may_be_id and are_whole(values)
         if is_id and is_named:  # a person's rows may share theirs
             n_levels = column.nunique()
@@ -149,7 +151,7 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         elif is_id:
             is_id = values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
         return ("left out" if is_id else "number"), "id", 0
-    levels = levels_of(present, path)
+    levels = column_levels(present, path)
     if all(isinstance(level, datetime.date | datetime.time) for level in levels):
         return "left out", "date", 0
     words = {str(level) for level in levels}
@@ -158,13 +160,13 @@ def _kind(column: pd.Series, place: int, path: Path) -> tuple[str, str, int]:
         return "left out", "date", 0
     n_levels = len(words)
     if n_levels == len(column) >= FEWEST_ROWS_OF_ID:
-        is_id = place == 0 or _NAMED_ID.fullmatch(str(column.name)) is not None
+        is_id = position == 0 or _NAMED_ID.fullmatch(str(column.name)) is not None
         is_id = is_id or all(map(_CODE.fullmatch, words))
         return "left out", "id" if is_id else "text, different in every row", 0
     return "category", "", n_levels
 
 
-def levels_of(column: pd.Series, path: Path) -> list[Any]:
+def column_levels(column: pd.Series, path: Path) -> list[Any]:
     """Return the different values of a column.
 
     Raises
@@ -175,22 +177,22 @@ def levels_of(column: pd.Series, path: Path) -> list[Any]:
     try:
         levels = list(column.dropna().unique())
     except TypeError:
-        raise _neither(column, path) from None
+        raise _type_error(column, path) from None
     plain = str | bool | int | float | np.generic | datetime.date | datetime.time
     if not all(isinstance(level, plain) and not isinstance(level, complex) for level in levels):
-        raise _neither(column, path)
+        raise _type_error(column, path)
     return levels
 
 
-def slipped(name: str, source: Source, path: Path) -> InputError:
+def slip_error(name: str, source: TableSource, path: Path) -> InputError:
     """Return the error of a column of numbers with cells that are none."""
     slip = source.columns.slips[name]
     is_text = source.table is not None
     as_missing = f"take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, "
-    more = f", and {counted(slip.n_cells - 1, 'more cell')} like it" if slip.n_cells > 1 else ""
+    tail = f", and {counted(slip.n_cells - 1, 'more cell')} like it" if slip.n_cells > 1 else ""
     return InputError(
         f"{opt('dataset')} must have numbers of one form in column {short(name)}, such as "
-        f"{short(slip.usual)}, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{more}; "
+        f"{short(slip.usual)}, '{path}' has {short(slip.cell)} in {source.where(slip.row)}{tail}; "
         f"correct it, {as_missing if is_text else ''}take "
         f"the column as categories with {opt('category', shlex.quote(name))}, or leave it out with "
         f"{opt('leave_out', shlex.quote(name))}"
@@ -215,7 +217,7 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: Source) -> pd.DataFrame:
+def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSource) -> pd.DataFrame:
     """Return the columns that are learned from, by name, in one form whatever the file's.
 
     Parameters
@@ -233,39 +235,41 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: Source) ->
     """
     import pandas as pd
 
-    lacking = [name for name in (*kinds.numbers, *kinds.categories) if name not in frame.columns]
-    if lacking:
+    missing_columns = [
+        name for name in (*kinds.numbers, *kinds.categories) if name not in frame.columns
+    ]
+    if missing_columns:
         raise InputError(
-            f"{opt('dataset')} must have the columns {listed(lacking)}, '{path}' has "
-            f"{listed(frame.columns)}; name them so"
+            f"{opt('dataset')} must have the columns {list_names(missing_columns)}, '{path}' has "
+            f"{list_names(frame.columns)}; name them so"
         )
     X = np.empty((len(frame), len(kinds.numbers)))
     for i, name in enumerate(kinds.numbers):
         if name in source.columns.slips:
-            raise slipped(name, source, path)
+            raise slip_error(name, source, path)
         X[:, i] = to_numbers(frame[name])
-        broken = np.isnan(X[:, i]) & frame[name].notna().to_numpy()
-        if broken.any():
-            row = int(np.argmax(broken))
+        is_broken = np.isnan(X[:, i]) & frame[name].notna().to_numpy()
+        if is_broken.any():
+            row = int(np.argmax(is_broken))
             raise InputError(
                 f"{opt('dataset')} must have numbers in column {short(name)}, '{path}' has "
                 f"{short(frame[name].iloc[row])} in {source.where(row)}; correct the cell, or "
                 "leave it empty (missing)"
             )
-        large = np.abs(X[:, i]) > LARGEST
-        if large.any():
-            row = int(np.argmax(large))
+        is_large = np.abs(X[:, i]) > LARGEST
+        if is_large.any():
+            row = int(np.argmax(is_large))
             raise InputError(
                 f"{opt('dataset')} must have numbers within single precision, ±3.4e38, column "
                 f"{short(name)} of '{path}' has {float(X[row, i])} in {source.where(row)}; "
                 "scale the column, or empty the cell, which means missing"
             )
-    whole = pd.DataFrame(X, columns=list(kinds.numbers))
+    columns = pd.DataFrame(X, columns=list(kinds.numbers))
     for name in kinds.categories:
         codes, values = pd.factorize(frame[name].astype(object))
         levels = np.array([*map(level_of, values), np.nan], dtype=object)  # missing: -1
-        whole[name] = pd.Series(levels[codes], dtype=object)
-    return whole
+        columns[name] = pd.Series(levels[codes], dtype=object)
+    return columns
 
 
 def level_of(value: object) -> str:
@@ -275,7 +279,7 @@ def level_of(value: object) -> str:
     return str(value)
 
 
-def _neither(column: pd.Series, path: Path) -> InputError:
+def _type_error(column: pd.Series, path: Path) -> InputError:
     value = column.dropna().iloc[0]
     return InputError(
         f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "

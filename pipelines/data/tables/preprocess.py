@@ -109,11 +109,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         chosen = self._chosen(X)
         with _one_at_a_time:
-            found = self.columns_.transform(chosen)
+            values = self.columns_.transform(chosen)
         if not self.layout:
-            return np.ascontiguousarray(found, dtype=np.float32)
+            return np.ascontiguousarray(values, dtype=np.float32)
         matrix = np.zeros((len(X), len(self.layout)), dtype=np.float32)
-        matrix[:, [self.layout.index(name) for name in self._names()]] = found
+        matrix[:, [self.layout.index(name) for name in self._names()]] = values
         return matrix
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -126,12 +126,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         fitted = self.columns_.named_transformers_
         if "missing" in fitted:
             gaps = fitted["missing"].features_
-            names += [f"{self.kinds.numbers[place]} missing" for place in gaps]
+            names += [f"{self.kinds.numbers[index]} missing" for index in gaps]
         if "categories" in fitted:
             for name, levels in zip(
                 self.kinds.categories, fitted["categories"].categories_, strict=True
             ):
-                names += [f"{name} missing" if pd.isna(one) else f"{name}={one}" for one in levels]
+                names += [
+                    f"{name} missing" if pd.isna(level) else f"{name}={level}" for level in levels
+                ]
         return names
 
     def _chosen(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -169,17 +171,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         KeyError, ValueError
             It is nothing that this class stored.
         """
-        stored, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
+        model_bytes, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
         try:
-            found = load_skops(stored, TRUSTED)
-            about, names = json.loads(found["about"]), tuple(map(str, json.loads(layout)))
-            made = cls(Kinds.from_record(about), bool(about["scale"]), about["missing"], names)
-            made.columns_ = found["columns"]
-            if made.missing not in MISSING or not isinstance(made.columns_, ColumnTransformer):
+            content = load_skops(model_bytes, TRUSTED)
+            about, names = json.loads(content["about"]), tuple(map(str, json.loads(layout)))
+            preprocessor = cls(
+                Kinds.from_record(about), bool(about["scale"]), about["missing"], names
+            )
+            preprocessor.columns_ = content["columns"]
+            if preprocessor.missing not in MISSING or not isinstance(
+                preprocessor.columns_, ColumnTransformer
+            ):
                 raise ValueError("its parts do not belong together")
-            check_is_fitted(made.columns_)
-            if not set(made._names()) <= set(names):
+            check_is_fitted(preprocessor.columns_)
+            if not set(preprocessor._names()) <= set(names):
                 raise ValueError("its columns and its layout do not belong together")
         except DAMAGE as error:
             raise ValueError(f"its table is not described as this program does ({error})") from None
-        return made
+        return preprocessor

@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.scaling import SMALL
-from pipelines.data.tables.files import MISSING_WORDS, TEXT, Source, no_target, read_frame
+from pipelines.data.tables.files import MISSING_WORDS, TEXT, TableSource, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
     Kinds,
     are_whole,
+    column_levels,
     columns_of,
     find_kinds,
-    levels_of,
-    slipped,
+    slip_error,
     to_numbers,
 )
-from pipelines.data.tables.words import counted, listed, short
+from pipelines.data.tables.words import counted, list_names, short
 from pipelines.errors import InputError, opt
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ class RawTable:
                 f"{short(name)[1:-1]} ({counted(self.X[name].nunique(), 'level')})"
                 for name in self.kinds.categories[:10]
             )
-            more = len(self.kinds.categories) - 10
+            n_more = len(self.kinds.categories) - 10
             kinds.append(
                 f"{len(self.kinds.categories)} categorical: {levels}"
-                + (f" and {more} more" if more > 0 else "")
+                + (f" and {n_more} more" if n_more > 0 else "")
             )
         if self.n_missing:
             kinds.append(f"{counted(self.n_missing, 'missing cell')}, imputed")
@@ -155,11 +155,11 @@ class RawTable:
 def counted_classes(y: NDArray[Any], most: int = 10) -> str:
     """Return classes with their rows: ``3 classes: a (50), b (40), c (2)``."""
     classes, counts = np.unique(y, return_counts=True)
-    named = [
+    class_names = [
         f"{label} ({count:,})" for label, count in zip(classes[:most], counts[:most], strict=True)
     ]
-    more = f" and {len(classes) - most} more" if len(classes) > most else ""
-    return f"{counted(len(classes), 'class', 'classes')}: {', '.join(named)}{more}"
+    suffix = f" and {len(classes) - most} more" if len(classes) > most else ""
+    return f"{counted(len(classes), 'class', 'classes')}: {', '.join(class_names)}{suffix}"
 
 
 def read_raw_table(
@@ -216,16 +216,16 @@ def read_raw_table(
         )
     missing_values = tuple(missing_values)
     first_line_names = header if header or no_header else None
-    usual = () if no_missing_values else MISSING_WORDS
+    usual_words = () if no_missing_values else MISSING_WORDS
     frame, source = read_frame(
         path,
         header=first_line_names,
         label=label,
         as_text={*category, *leave_out, groups or ""},
         encoding=encoding,
-        missing=(*usual, *missing_values),
+        missing=(*usual_words, *missing_values),
     )
-    name, how = choose_target(frame, label or target, path, task)
+    name, reason = choose_target(frame, label or target, path, task)
     features = frame.drop(columns=name)
     if features.columns.empty:
         raise InputError(
@@ -257,11 +257,11 @@ def read_raw_table(
             f"ignored: {left_out}; use one with {opt('number')} or {opt('category')}"
         )
     X, outcome = columns_of(features, kinds, path, source), frame[name]
-    levels_of(outcome, path)
+    column_levels(outcome, path)
     written = source.as_written(name)
     are_numbers = task == "regression" or (task is None and outcome.nunique() > FEW)
     if name in source.columns.slips and are_numbers:
-        raise slipped(name, source, path)
+        raise slip_error(name, source, path)
     task = task or _task_of(outcome.dropna())
     if written is not None and task == "classification":
         labels = type(outcome)(written, outcome.index, name=name)
@@ -274,33 +274,33 @@ def read_raw_table(
         gaps = X.isna().sum()
         gaps = gaps[gaps > 0]
         if len(gaps):
-            others = len(gaps) - 1
-            more = f", {others} other column{'s' * (others > 1)} too" if others else ""
+            n_others = len(gaps) - 1
+            addition = f", {n_others} other column{'s' * (n_others > 1)} too" if n_others else ""
             raise InputError(
                 f"{opt('missing', 'refuse')} must have a value in every cell, column "
                 f"{short(gaps.index[0])} of '{path}' has {gaps.iloc[0]} missing in {len(X)} "
-                f"rows{more}; use {opt('missing', 'impute')} or {opt('missing', 'drop')}"
+                f"rows{addition}; use {opt('missing', 'impute')} or {opt('missing', 'drop')}"
             )
     elif missing == "drop":
-        whole = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
-        X = X[whole].reset_index(drop=True)
-        outcome = outcome[whole.to_numpy()]
-        written = None if written is None else written[whole.to_numpy()]
-        codes = None if codes is None else codes[whole.to_numpy()]
+        is_complete = X.notna().all(axis=1) & outcome.notna().reset_index(drop=True)
+        X = X[is_complete].reset_index(drop=True)
+        outcome = outcome[is_complete.to_numpy()]
+        written = None if written is None else written[is_complete.to_numpy()]
+        codes = None if codes is None else codes[is_complete.to_numpy()]
         if X.empty:
             raise InputError(
                 f"{opt('missing', 'drop')} would drop every row: each row of '{path}' has a "
                 f"missing cell; use {opt('missing', 'impute')}, or leave out columns"
             )
-    y = values_of(outcome, path, task, source, written)
-    notes = [how] if how and label is None else []
+    y = target_values(outcome, path, task, source, written)
+    notes = [reason] if reason and label is None else []
     of_target = {name} if task == "regression" else set()
-    told = [*source.told({*kinds.numbers, *of_target})]
+    conversions = [*source.notes_on({*kinds.numbers, *of_target})]
     cell = source.cell(name, outcome.index[0])
     if y.dtype.kind == "i" and "e" in cell.lower():
-        told.append(f"labels as whole numbers, {short(cell)} is {y[0]}, in {short(name)}")
+        conversions.append(f"labels as whole numbers, {short(cell)} is {y[0]}, in {short(name)}")
     if words := source.lacks(missing_values):
-        told.append(f"no cell is {listed(words)}, asked to be taken as missing")
+        conversions.append(f"no cell is {list_names(words)}, asked to be taken as missing")
     if not source.has_header:
         notes.append(f"no header line, columns are called 1 to {len(frame.columns)}")
     return RawTable(
@@ -315,7 +315,7 @@ def read_raw_table(
         n_rows - len(X),
         not source.has_header,
         codes,
-        tuple(told),
+        tuple(conversions),
         source.missing,
         {name: unit for name, unit in source.columns.units.items() if name in kinds.numbers},
     )
@@ -340,8 +340,8 @@ def choose_target(
     """
     names = list(frame.columns)
     if target is None:
-        last, why = names[-1], ""
-        column, is_numeric = frame[last], _is_numeric(frame[last])
+        last_name, why = names[-1], ""
+        column, is_numeric = frame[last_name], _is_numeric(frame[last_name])
         if task == "regression":
             why = "which is numbers" if is_numeric else ""
         elif not is_numeric:
@@ -352,9 +352,9 @@ def choose_target(
         if not why or len(names) == 1:
             raise InputError(
                 f"{opt('target')} must name the column to predict in '{path}'; "
-                f"choose one of {listed(names)}"
+                f"choose one of {list_names(names)}"
             )
-        return last, f"the last column, {why}"
+        return last_name, f"the last column, {why}"
     if target in names:
         return target, ""
     try:
@@ -373,8 +373,8 @@ def _is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype)
 
 
-def values_of(
-    column: pd.Series, path: Path, task: Task, source: Source, written: NDArray[Any] | None
+def target_values(
+    column: pd.Series, path: Path, task: Task, source: TableSource, written: NDArray[Any] | None
 ) -> NDArray[Any]:
     """Give the values of the target column: labels (bool, int64, uint64 or text) or float64.
 
@@ -394,17 +394,17 @@ def values_of(
     if task == "classification":
         return _labels(column, path, source, written)
     numbers, way_out = to_numbers(column), "name another column"
-    bad, rule = np.flatnonzero(np.isnan(numbers)), "numbers for a regression"
-    if not len(bad):
-        bad, rule = np.flatnonzero(np.abs(numbers) > LARGEST), "within ±3.4e38 for a regression"
+    rows, rule = np.flatnonzero(np.isnan(numbers)), "numbers for a regression"
+    if not len(rows):
+        rows, rule = np.flatnonzero(np.abs(numbers) > LARGEST), "within ±3.4e38 for a regression"
         way_out = "divide the column by a constant, or drop the row"
-    if not len(bad) and 0 < np.ptp(numbers) < SMALL:
-        bad, rule = np.array([np.argmax(numbers)]), f"numbers that differ by {SMALL:g} or more"
+    if not len(rows) and 0 < np.ptp(numbers) < SMALL:
+        rows, rule = np.array([np.argmax(numbers)]), f"numbers that differ by {SMALL:g} or more"
         way_out = "multiply the column by a constant"
-    if len(bad):
+    if len(rows):
         raise InputError(
             f"{opt('target')} must be {rule}, {short(column.name)} of '{path}' has "
-            f"{short(column.iloc[int(bad[0])])} in {source.where(column.index[int(bad[0])])}; "
+            f"{short(column.iloc[int(rows[0])])} in {source.where(column.index[int(rows[0])])}; "
             f"{way_out}"
         )
     return numbers
@@ -412,33 +412,33 @@ def values_of(
 
 def _task_of(column: pd.Series) -> Task:
     is_amount = _is_numeric(column) and column.dtype.kind != "b"
-    few = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
-    return "classification" if few else "regression"
+    are_classes = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
+    return "classification" if are_classes else "regression"
 
 
 def _labels(
-    column: pd.Series, path: Path, source: Source, written: NDArray[Any] | None
+    column: pd.Series, path: Path, source: TableSource, written: NDArray[Any] | None
 ) -> NDArray[Any]:
     """Return labels as bool, integers or text; never as objects, which have no stable bytes."""
     if written is not None and (column.dtype.kind != "f" or are_whole(column.to_numpy())):
         labels = written.astype(str)
         if all(_WHOLE.fullmatch(label) for label in np.unique(labels)):
-            for kind in (np.int64, np.uint64):
+            for integer_type in (np.int64, np.uint64):
                 with suppress(OverflowError, ValueError):
-                    return labels.astype(kind)
+                    return labels.astype(integer_type)
         return labels
-    plain = {"b": np.bool_, "i": np.int64, "u": np.uint64}.get(column.dtype.kind)
-    if plain is not None:
-        return column.to_numpy(dtype=plain)
+    label_type = {"b": np.bool_, "i": np.int64, "u": np.uint64}.get(column.dtype.kind)
+    if label_type is not None:
+        return column.to_numpy(dtype=label_type)
     if column.dtype.kind != "f":
         return np.array([str(label) for label in column])
     values = column.to_numpy(dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        broken = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
-    if len(broken):
+        rows = np.flatnonzero((values % 1 != 0) | (np.abs(values) >= 2**53))
+    if len(rows):
         raise InputError(
             f"{opt('target')} must hold class labels, {short(column.name)} of '{path}' has "
-            f"{float(values[broken[0]])} in {source.where(column.index[broken[0]])}; name a "
+            f"{float(values[rows[0]])} in {source.where(column.index[rows[0]])}; name a "
             f"column of classes, or round it to classes first"
         )
     return values.astype(np.int64)

@@ -23,11 +23,11 @@ def short(value: object) -> str:
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
 
 
-def listed(names: Iterable[object], most: int = 10) -> str:
+def list_names(names: Iterable[object], most: int = 10) -> str:
     """Return some names in one line."""
     names = list(names)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(short(name) for name in names[:most]) or "nothing") + more
+    suffix = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(short(name) for name in names[:most]) or "nothing") + suffix
 
 
 def counted(n: int, word: str, words: str | None = None) -> str:

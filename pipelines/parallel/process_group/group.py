@@ -36,7 +36,7 @@ class ProcessGroupError(RuntimeError):
     kept: Any = None
 
 
-class Group:
+class ProcessGroup:
     """One rank's handle of a process group.
 
     Attributes
@@ -52,8 +52,8 @@ class Group:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
         self._backend, self._store = backend, None
         self._broken = threading.Event()
-        self._parts: list[Group] = []
-        self._how: dict[str, Any] = {}  # it was joined, and its parts are
+        self._parts: list[ProcessGroup] = []
+        self._join_options: dict[str, Any] = {}  # it was joined, and its parts are
         self._spans: list[float] = []  # seconds of each collective since the last tally
         # Sums that are not waited for yet, each with the backend: that is closed when nothing has
         # it any more, which takes until they end, so by the thread that computes.
@@ -71,7 +71,7 @@ class Group:
         host: str = LOOPBACK,
         seconds: float = SECONDS,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> Group:
+    ) -> ProcessGroup:
         """Wait until all ranks are there, and have shown that they are this run's.
 
         Parameters
@@ -92,9 +92,9 @@ class Group:
         try:
             # A barrier of our own: where one is missing, nobody begins to wait for its sockets.
             store.set(f"here {rank}", b"")
-            until = time.monotonic() + SECONDS_TO_JOIN
-            while not store.check([f"here {one}" for one in range(n_ranks)]):
-                if stopped() or time.monotonic() > until:
+            deadline = time.monotonic() + SECONDS_TO_JOIN
+            while not store.check([f"here {member}" for member in range(n_ranks)]):
+                if stopped() or time.monotonic() > deadline:
                     raise RuntimeError("not all of them came")
                 time.sleep(0.05)
             limit = timedelta(seconds=seconds)
@@ -105,20 +105,20 @@ class Group:
             raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
         group = cls(rank, n_ranks, device, backend)
         group._store = store  # torch calls the methods of a store that Python must keep
-        group._how = {"secret": secret, "device": device, "host": host, "seconds": seconds}
-        group._how["stopped"] = stopped
+        group._join_options = {"secret": secret, "device": device, "host": host, "seconds": seconds}
+        group._join_options["stopped"] = stopped
         return group
 
-    def part(self, ranks: Sequence[int]) -> Group:
+    def part(self, ranks: Sequence[int]) -> ProcessGroup:
         """A group of some ranks, this one among them; each of them calls this."""
         from torch._C._distributed_c10d import PrefixStore
 
         self.check()
         if len(ranks) == 1:
-            return Group(0, 1, self.device)
+            return ProcessGroup(0, 1, self.device)
         assert self._store is not None
         store = PrefixStore(f"ranks {list(ranks)} ", self._store)
-        part = Group.join(store, ranks.index(self.rank), len(ranks), **self._how)
+        part = ProcessGroup.join(store, ranks.index(self.rank), len(ranks), **self._join_options)
         self._parts.append(part)
         return part
 
@@ -192,14 +192,14 @@ class Group:
         spans, self._spans = self._spans, []
         if self._backend is None or not spans:
             return 0.0, 0.0
-        mine = torch.tensor(spans, dtype=torch.float64)
-        least = mine.to(self.device, copy=True)
+        own_spans = torch.tensor(spans, dtype=torch.float64)
+        least_spans = own_spans.to(self.device, copy=True)
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MIN
-        self._collective("allreduce", least, options)
+        self._collective("allreduce", least_spans, options)
         self._spans = []
-        communicating = float(least.sum())
-        return communicating, float(mine.sum()) - communicating
+        communicating = float(least_spans.sum())
+        return communicating, float(own_spans.sum()) - communicating
 
     def abort(self) -> None:
         """Leave the group, from any thread: the next collective, or check, raises.
@@ -259,11 +259,11 @@ class Group:
 
     def _seconds_since(self, began: Any) -> float:
         """Seconds between a point and the last of what is queued, for which the host waits."""
-        ended = self._now()
+        end = self._now()
         if self.device == "cpu":
-            return float(ended - began)
-        ended.synchronize()
-        return float(began.elapsed_time(ended)) / 1000
+            return float(end - began)
+        end.synchronize()
+        return float(began.elapsed_time(end)) / 1000
 
 
 def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta) -> Any:
@@ -292,7 +292,7 @@ def interface_of(host: str) -> str:
     import psutil
 
     for name, addresses in psutil.net_if_addrs().items():
-        if host in [one.address for one in addresses]:
+        if host in [address.address for address in addresses]:
             return name
     raise OSError(f"no network interface has the address {host}")
 
@@ -304,16 +304,16 @@ def _refuse_strangers(backend: Any, rank: int, n_ranks: int, secret: bytes) -> N
     """
     import torch
 
-    def proof(by: int, to: int) -> torch.Tensor:
-        shown = hmac.digest(secret, f"rank {by} to rank {to}".encode(), "sha256")
+    def proof(sender: int, receiver: int) -> torch.Tensor:
+        shown = hmac.digest(secret, f"rank {sender} to rank {receiver}".encode(), "sha256")
         return torch.frombuffer(bytearray(shown), dtype=torch.uint8)
 
-    others = [one for one in range(n_ranks) if one != rank]
-    sending = [backend.send([proof(rank, one)], one, 0) for one in others]
-    for one in others:
+    peers = [peer for peer in range(n_ranks) if peer != rank]
+    sending = [backend.send([proof(rank, peer)], peer, 0) for peer in peers]
+    for peer in peers:
         shown = torch.zeros(32, dtype=torch.uint8)
-        backend.recv([shown], one, 0).wait()
-        if not hmac.compare_digest(bytes(shown.tolist()), bytes(proof(one, rank).tolist())):
-            raise RuntimeError(f"what connected as rank {one} does not have this run's secret")
+        backend.recv([shown], peer, 0).wait()
+        if not hmac.compare_digest(bytes(shown.tolist()), bytes(proof(peer, rank).tolist())):
+            raise RuntimeError(f"what connected as rank {peer} does not have this run's secret")
     for work in sending:
         work.wait()

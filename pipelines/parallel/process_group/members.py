@@ -17,7 +17,12 @@ from urllib.parse import urlsplit
 
 from cluster_setup.workers import forecast_workers
 from pipelines.data.placement import SharedData, scatter
-from pipelines.parallel.process_group.group import LOOPBACK, SECONDS, Group, ProcessGroupError
+from pipelines.parallel.process_group.group import (
+    LOOPBACK,
+    SECONDS,
+    ProcessGroup,
+    ProcessGroupError,
+)
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ __all__ = ["rendezvous", "run_process_group"]
 
 Message = Mapping[str, Any]
 # work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
-Work = Callable[[Any, Any, Group, Callable[[Message], None]], Any]
+Work = Callable[[Any, Any, ProcessGroup, Callable[[Message], None]], Any]
 
 SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
 SECONDS_TO_FETCH = 10.0  # what a rank gave, where the scheduler says that it has ended
@@ -38,12 +43,12 @@ SECONDS_TO_LOOK_AGAIN = 0.2
 SECONDS_FOR_A_REPLACEMENT = 5.0
 
 # In a worker's process: the group of each of its ranks.
-_joined: dict[str, Group] = {}
+_joined: dict[str, ProcessGroup] = {}
 _stopped: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Ended:
+class GroupEnd:
     """The end of a process group: the ranks' results, or why there are none.
 
     Attributes
@@ -82,22 +87,33 @@ def rendezvous(client: Client) -> list[str]:
     """Return the addresses of the workers that answer now."""
     from distributed import wait
 
-    there = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
     token = uuid.uuid4().hex[:8]
-    asked = [
-        client.submit(bool, key=f"present-{i}-{token}", workers=[one], pure=False, priority=1000)
-        for i, one in enumerate(there)
+    futures = [
+        client.submit(
+            bool, key=f"present-{i}-{token}", workers=[address], pure=False, priority=1000
+        )
+        for i, address in enumerate(addresses)
     ]
     with suppress(TimeoutError), client.as_current():
-        wait(asked, timeout=SECONDS_TO_ANSWER)
-    answered = [future.status == "finished" for future in asked]
+        wait(futures, timeout=SECONDS_TO_ANSWER)
+    answered = [future.status == "finished" for future in futures]
     client.cancel(
-        [future for future, came in zip(asked, answered, strict=True) if not came], force=True
+        [
+            future
+            for future, has_answered in zip(futures, answered, strict=True)
+            if not has_answered
+        ],
+        force=True,
     )
-    return [one for one, came in zip(there, answered, strict=True) if came]
+    return [
+        address for address, has_answered in zip(addresses, answered, strict=True) if has_answered
+    ]
 
 
-def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = False) -> list[str]:
+def wait_for_members(
+    client: Client, n_wanted: int, seconds: float, wait_for_queued: bool = False
+) -> list[str]:
     """Wait until that many workers answer; or fewer, after a time in which no more came.
 
     Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long.
@@ -117,14 +133,14 @@ def wait_for_members(client: Client, wanted: int, seconds: float, whole: bool = 
         now = time.monotonic()
         if not members:
             first_came = now
-        if len(members) >= wanted:
-            return members[:wanted]
-        if members and now - first_came > seconds and not (whole and ahead.coming):
+        if len(members) >= n_wanted:
+            return members[:n_wanted]
+        if members and now - first_came > seconds and not (wait_for_queued and ahead.coming):
             return members
         if client.status != "running":
             raise RunStopped("the cluster cannot be reached any more")
-        lost = now - began > SECONDS_FOR_A_WORKER and not ahead.coming
-        if not members and (ahead.reason or lost):
+        has_timed_out = now - began > SECONDS_FOR_A_WORKER and not ahead.coming
+        if not members and (ahead.reason or has_timed_out):
             raise RunStopped(ahead.reason or "the cluster has no worker left")
         time.sleep(SECONDS_TO_LOOK)
 
@@ -139,7 +155,7 @@ def run_process_group(
     *,
     device: str = "cpu",
     threads: int = 1,
-) -> Ended:
+) -> GroupEnd:
     """Run ``work`` on each of these workers at once, as one process group.
 
     All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
@@ -164,52 +180,63 @@ def run_process_group(
     secret = secrets.token_bytes(32)
     meeting = Meeting(token, secret, on_one_host, len(members), device, threads)
     futures: list[Future] = []
-    came: queue.SimpleQueue[Message] = queue.SimpleQueue()  # by way of the scheduler, in order
-    client.subscribe_topic(_topic(token), lambda event: came.put(event[1]))
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # by way of the scheduler, in order
+    client.subscribe_topic(_topic(token), lambda event: messages.put(event[1]))
 
     def deliver() -> None:
-        while not came.empty():
-            on_message(came.get())
+        while not messages.empty():
+            on_message(messages.get())
 
     try:
-        placed = [SharedData(shared), SharedData(argument)]
+        values = [SharedData(shared), SharedData(argument)]
         try:
             first = members[:1]
-            data, asked = scatter(client, placed, workers=first, timeout=SECONDS)
+            shared_data, argument_data = scatter(client, values, workers=first, timeout=SECONDS)
         except (OSError, RuntimeError) as error:  # the worker died meanwhile
-            return Ended(None, f"the data did not arrive ({error})", members)
-        submit = partial(client.submit, _rank, work, data, asked, meeting)
-        once = {"retries": 0, "priority": 100, "pure": False}
+            return GroupEnd(None, f"the data did not arrive ({error})", members)
+        submit = partial(client.submit, _rank, work, shared_data, argument_data, meeting)
+        task_options = {"retries": 0, "priority": 100, "pure": False}
         futures = [
-            submit(rank, key=f"rank-{rank}-of-{len(members)}-{token}", workers=[address], **once)
+            submit(
+                rank,
+                key=f"rank-{rank}-of-{len(members)}-{token}",
+                workers=[address],
+                **task_options,
+            )
             for rank, address in enumerate(members)
         ]
-        lost: str | None = None
-        detected, until = 0.0, float("inf")
-        ended: dict[int, dict[str, Any]] = {}
+        loss_reason: str | None = None
+        detected, deadline = 0.0, float("inf")
+        ends: dict[int, dict[str, Any]] = {}
         while True:
             deliver()
             for rank, future in enumerate(futures):
-                if rank not in ended and future.status != "pending":
-                    ended[rank] = _end_of(future)
-            gone = lost_ranks(client, [one for n, one in enumerate(members) if n not in ended])
-            if lost is None:
-                broken = [end["broken"] for end in ended.values() if end.get("broken")]
-                lost = f"worker {gone[0]} is gone" if gone else next(iter(broken), None)
-                if lost is not None:  # the others have a bounded time from now on
-                    detected, until = time.time(), time.monotonic() + SECONDS_TO_STOP
+                if rank not in ends and future.status != "pending":
+                    ends[rank] = _end_of(future)
+            lost_members = lost_ranks(
+                client, [member for n, member in enumerate(members) if n not in ends]
+            )
+            if loss_reason is None:
+                broken = [end["broken"] for end in ends.values() if end.get("broken")]
+                loss_reason = (
+                    f"worker {lost_members[0]} is gone"
+                    if lost_members
+                    else next(iter(broken), None)
+                )
+                if loss_reason is not None:  # the others have a bounded time from now on
+                    detected, deadline = time.time(), time.monotonic() + SECONDS_TO_STOP
                     _abort(client, members, token)
-            if len(ended) + len(gone) >= len(members) or time.monotonic() > until:
+            if len(ends) + len(lost_members) >= len(members) or time.monotonic() > deadline:
                 break
-            time.sleep(SECONDS_TO_LOOK if lost is None else 0.02)
-        for end in ended.values():
+            time.sleep(SECONDS_TO_LOOK if loss_reason is None else 0.02)
+        for end in ends.values():
             if "error" in end:
                 raise end["error"]
         deliver()  # what a rank told comes before what it gave
-        if lost is None:
-            return Ended(ended[0]["result"], None, members)
-        kept = [end["kept"] for end in ended.values() if end.get("kept") is not None]
-        return Ended(None, lost, members, detected, kept)
+        if loss_reason is None:
+            return GroupEnd(ends[0]["result"], None, members)
+        kept_states = [end["kept"] for end in ends.values() if end.get("kept") is not None]
+        return GroupEnd(None, loss_reason, members, detected, kept_states)
     finally:
         if client.status == "running":
             client.unsubscribe_topic(_topic(token))
@@ -224,7 +251,7 @@ def _topic(token: str) -> str:
 
 def hosts_of(members: Sequence[str]) -> set[str]:
     """Return the hosts of workers, from their addresses."""
-    return {urlsplit(one).hostname or LOOPBACK for one in members}
+    return {urlsplit(address).hostname or LOOPBACK for address in members}
 
 
 def _end_of(future: Future) -> Any:
@@ -248,21 +275,21 @@ def lost_ranks(client: Client, members: Sequence[str]) -> list[str]:
     What a client knows of its workers it also asks for in the background, and an answer from
     before a worker came may arrive after one that has it.
     """
-    gone = list(members)
+    lost_members = list(members)
     for pause in (0.0, SECONDS_TO_LOOK_AGAIN):
-        if gone:
+        if lost_members:
             time.sleep(pause)
-            there = client.scheduler_info(n_workers=-1)["workers"]
-            gone = [one for one in gone if one not in there]
-    return gone
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            lost_members = [member for member in lost_members if member not in workers]
+    return lost_members
 
 
 def _abort(client: Client, members: list[str], token: str) -> None:
     """Tell the ranks that are left to stop; those that do not answer are not waited for."""
-    there = client.scheduler_info(n_workers=-1)["workers"]
-    left = [one for one in members if one in there]
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    remaining = [member for member in members if member in workers]
     asyncio.run_coroutine_threadsafe(
-        client._run(_stop, token, workers=left, on_error="ignore"), client.loop.asyncio_loop
+        client._run(_stop, token, workers=remaining, on_error="ignore"), client.loop.asyncio_loop
     )
 
 
@@ -275,26 +302,26 @@ def _scheduler_store(worker: Any, token: str) -> Any:
     from distributed.utils import sync
     from torch._C._distributed_c10d import Store
 
-    place = ["process-group", token]
+    prefix = ["process-group", token]
 
     class SchedulerStore(Store):
         def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # a stub says str
-            sync(worker.loop, worker.scheduler.set_metadata, keys=[*place, key], value=value)
+            sync(worker.loop, worker.scheduler.set_metadata, keys=[*prefix, key], value=value)
 
         def check(self, keys: list[str]) -> bool:
-            held = sync(worker.loop, worker.scheduler.get_metadata, keys=place, default={})
-            return all(key in held for key in keys)
+            values = sync(worker.loop, worker.scheduler.get_metadata, keys=prefix, default={})
+            return all(key in values for key in keys)
 
         def wait(self, keys: list[str], timeout: Any = None) -> None:
-            until = time.monotonic() + SECONDS
+            deadline = time.monotonic() + SECONDS
             while not self.check(keys):
-                if token in _stopped or time.monotonic() > until:
+                if token in _stopped or time.monotonic() > deadline:
                     raise RuntimeError("a rank did not say where it listens")
                 time.sleep(0.02)
 
         def get(self, key: str) -> bytes:
             self.wait([key])
-            value = sync(worker.loop, worker.scheduler.get_metadata, keys=[*place, key])
+            value = sync(worker.loop, worker.scheduler.get_metadata, keys=[*prefix, key])
             return bytes(value)
 
     return SchedulerStore()
@@ -312,13 +339,13 @@ def _rank(
         if not rank:
             worker.log_event(_topic(token), dict(message))
 
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     torch.set_num_threads(meeting.threads)
     try:
         host = None if meeting.on_one_host else urlsplit(worker.address).hostname
-        how: dict[str, Any] = {"secret": meeting.secret, "device": meeting.device}
-        how |= {"host": host or LOOPBACK, "stopped": lambda: token in _stopped}
-        group = Group.join(_scheduler_store(worker, token), rank, meeting.n_ranks, **how)
+        options: dict[str, Any] = {"secret": meeting.secret, "device": meeting.device}
+        options |= {"host": host or LOOPBACK, "stopped": lambda: token in _stopped}
+        group = ProcessGroup.join(_scheduler_store(worker, token), rank, meeting.n_ranks, **options)
         _joined[token] = group
         return {"result": work(shared.shared, argument.shared, group, send)}
     except ProcessGroupError as error:
@@ -326,7 +353,7 @@ def _rank(
             _joined[token].abort()  # the others notice now, not when they run out of time
         return {"broken": str(error), "kept": error.kept}
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
         _joined.pop(token, None)
         _stopped.discard(token)
 

@@ -30,7 +30,9 @@ LOGGERS = Extensions(
 )
 
 
-def loggers_of(options: RunOptions, typed: Collection[str], echo: Echo) -> dict[str, RunLogger]:
+def loggers_of(
+    options: RunOptions, typed_names: Collection[str], echo: Echo
+) -> dict[str, RunLogger]:
     """Make the loggers of a run, by their names and targets, which check what they need.
 
     Parameters
@@ -46,10 +48,10 @@ def loggers_of(options: RunOptions, typed: Collection[str], echo: Echo) -> dict[
     loggers: dict[str, RunLogger] = {}
     for option, key in options.targets():
         name, _, target = key.partition(":")
-        is_recorded = bool(options.resume) and option not in typed
+        is_recorded = bool(options.resume) and option not in typed_names
         if is_recorded and is_address(target):
-            again = f"{flag_of(option)} {target if option == 'mlflow' else key}"
-            echo(f"note       this session is not logged to {target}, as the run was: add {again}")
+            flag = f"{flag_of(option)} {target if option == 'mlflow' else key}"
+            echo(f"note       this session is not logged to {target}, as the run was: add {flag}")
             continue
         try:
             loggers[key] = LOGGERS.load(name)(target)

@@ -38,7 +38,7 @@ OF_NESTED = {"score_mean": "nested_cv_score", "score_std": "nested_cv_score_std"
 PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
-def start_of(folder: Path, record: Mapping[str, Any], kind: type[RunOptions]) -> RunStart:
+def start_of(folder: Path, record: Mapping[str, Any], options_class: type[RunOptions]) -> RunStart:
     """What is known of a run once ``run.json`` has its options, data and cluster.
 
     Parameters
@@ -47,7 +47,7 @@ def start_of(folder: Path, record: Mapping[str, Any], kind: type[RunOptions]) ->
     """
     options, dataset, cluster = record["options"], record["dataset"], record["cluster"]
     parameters: dict[str, Any] = {}
-    for field in fields(kind):
+    for field in fields(options_class):
         value = options.get(field.name, field.default)
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         is_default = value in (default, field.default)
@@ -69,10 +69,12 @@ def start_of(folder: Path, record: Mapping[str, Any], kind: type[RunOptions]) ->
         tags["host"] = str(host)
     data = str(dataset.get("name") or ""), str(dataset.get("fingerprint") or "")
     command = record["command"].replace("_", "-")
-    return RunStart(folder.absolute().name, command, folder, plain(parameters), tags, data)
+    return RunStart(
+        folder.absolute().name, command, folder, logged_parameters(parameters), tags, data
+    )
 
 
-def plain(parameters: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+def logged_parameters(parameters: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
     """Parameters as trackers take them: a list as it is typed, an address without its user."""
     return {
         name: value if isinstance(value, bool | int | float) else PASSWORD.sub("", _typed(value))
@@ -103,10 +105,14 @@ def answer_of(record: Mapping[str, Any]) -> tuple[dict[str, float], Parameters]:
     scores = record.get("test_scores") or {}
     numbers |= {f"test_{name}": score for name, score in scores.items()}
     metrics = {name: float(value) for name, value in numbers.items() if _is_finite(value)}
-    chosen = {name: value for name, value in best.items() if name not in OF_BEST}
-    chosen |= chosen.pop("parameters", {})
-    taken = {name: value for name, value in chosen.items() if isinstance(value, int | float | str)}
-    return metrics, {f"best_{name}": value for name, value in plain(taken).items()}
+    best_values = {name: value for name, value in best.items() if name not in OF_BEST}
+    best_values |= best_values.pop("parameters", {})
+    best_parameters = {
+        name: value for name, value in best_values.items() if isinstance(value, int | float | str)
+    }
+    return metrics, {
+        f"best_{name}": value for name, value in logged_parameters(best_parameters).items()
+    }
 
 
 def _is_finite(value: Any) -> bool:
@@ -119,8 +125,8 @@ def artifacts_of(folder: Path, model_files: Iterable[str]) -> dict[str, list[Pat
     page = [folder / name for name in (names.REPORT, names.RECORD)]
     figures = sorted([*folder.glob("*.svg"), *folder.glob("*.png")])
     model = sorted({path for pattern in model_files for path in folder.glob(pattern)})
-    found = {"": [path for path in page if path.is_file()], "figures": figures, "model": model}
-    return {name: paths for name, paths in found.items() if paths}
+    artifacts = {"": [path for path in page if path.is_file()], "figures": figures, "model": model}
+    return {name: paths for name, paths in artifacts.items() if paths}
 
 
 def conclusion_of(folder: Path) -> str:
@@ -132,7 +138,7 @@ def conclusion_of(folder: Path) -> str:
     return ""
 
 
-def metrics_of(
+def record_metrics(
     row: type[Row], records: Iterable[Mapping[str, Any]], number: int
 ) -> Iterator[Metric]:
     """Yield what is logged of records of the journal, whose first row has that number."""
@@ -145,7 +151,7 @@ def metrics_of(
             number += 1
 
 
-def candidates_of(row: type[Row], records: Sequence[Mapping[str, Any]]) -> list[CandidateLog]:
+def scored_candidates(row: type[Row], records: Sequence[Mapping[str, Any]]) -> list[CandidateLog]:
     """The candidates of a search with their scores by fold, in the order of their first fits."""
     metrics, parameters = dict[str, list[Metric]](), dict[str, dict[str, Any]]()
     failed = set[str]()
@@ -170,6 +176,8 @@ def candidates_of(row: type[Row], records: Sequence[Mapping[str, Any]]) -> list[
             for metric, values in by_name.items()
         }
         settings = {key: value for key, value in parameters[name].items() if value is not None}
-        log = CandidateLog(name, plain(settings), of_folds, {} if name in failed else means)
+        log = CandidateLog(
+            name, logged_parameters(settings), of_folds, {} if name in failed else means
+        )
         candidates.append(log)
     return candidates

@@ -92,11 +92,13 @@ class LoggerThread(threading.Thread):
         try:
             n_live = len(self._live)
             n_records, metrics = self._read(self.n_records)
-            told = {metric[2:4] + metric[:1] for metric in self._live}
-            new = self._live[self._n_live : n_live]
-            new += [metric for metric in metrics if metric[2:4] + metric[:1] not in told]
-            if new:
-                self._logger.log(new)
+            live_keys = {metric[2:4] + metric[:1] for metric in self._live}
+            new_metrics = self._live[self._n_live : n_live]
+            new_metrics += [
+                metric for metric in metrics if metric[2:4] + metric[:1] not in live_keys
+            ]
+            if new_metrics:
+                self._logger.log(new_metrics)
             self.n_records, self._n_live = n_records, n_live
             return True
         except Exception as error:
@@ -141,7 +143,7 @@ class Tracking:
         self._folder, self._journal = folder, journal
         self._loggers, self._echo, self._with_candidates = loggers, echo, with_candidates
         self._threads: dict[str, LoggerThread] = {}
-        self._kept = set[str]()
+        self._recorded_loggers = set[str]()
 
     def begin(self, options: type[Any]) -> None:
         """Begin to log, in the place where an earlier session of this run did.
@@ -152,24 +154,26 @@ class Tracking:
         """
         if not self._loggers:
             return
-        earlier = self._earlier()
+        earlier_entries = self._earlier()
         start = description.start_of(self._folder.path, self._folder.record, options)
         for key, logger in self._loggers.items():
-            was = earlier.get(key, TrackerMetadata())
-            if was.is_whole and self._folder.record["status"] == "finished":
+            earlier_entry = earlier_entries.get(key, TrackerMetadata())
+            if earlier_entry.is_whole and self._folder.record["status"] == "finished":
                 continue
             name = key.partition(":")[0]
-            of_logger = replace(start, state=was.state)
-            thread = LoggerThread(name, logger, of_logger, was.n_records, self._read, self._echo)
+            logger_start = replace(start, state=earlier_entry.state)
+            thread = LoggerThread(
+                name, logger, logger_start, earlier_entry.n_records, self._read, self._echo
+            )
             thread.start()
             self._threads[key] = thread
 
     def keep(self) -> None:
         """Write down where the run is logged, as soon as that is known: a kill may come."""
-        known = {key for key, thread in self._threads.items() if thread.state is not None}
-        if not known <= self._kept:
+        begun_loggers = {key for key, thread in self._threads.items() if thread.state is not None}
+        if not begun_loggers <= self._recorded_loggers:
             self._keep()
-            self._kept = known
+            self._recorded_loggers = begun_loggers
 
     def tell(self, row: Mapping[str, Any]) -> None:
         """Log a row at once that the journal has later, with others of its task."""
@@ -196,8 +200,13 @@ class Tracking:
             with phase(self._echo, f"{key.partition(':')[0]:<10} sending the rest of the log"):
                 thread.wait(seconds)
             if not thread.is_whole:
-                label, again = key.partition(":")[0], f"{flag_of('resume')} {self._folder.path}"
-                self._echo(f"warning    {label} has not got all of the log; {again} sends the rest")
+                label, resume_option = (
+                    key.partition(":")[0],
+                    f"{flag_of('resume')} {self._folder.path}",
+                )
+                self._echo(
+                    f"warning    {label} has not got all of the log; {resume_option} sends the rest"
+                )
         if self._threads:
             self._keep()
 
@@ -221,7 +230,7 @@ class Tracking:
         """The number of records in the journal, and the metrics of those that are new."""
         records = self._journal.records[:]
         number = sum(len(record["rows"]) for record in records[:n_logged])
-        metrics = description.metrics_of(self._row, records[n_logged:], number)
+        metrics = description.record_metrics(self._row, records[n_logged:], number)
         return len(records), list(metrics)
 
     def _end(self, status: Status) -> RunEnd:
@@ -229,7 +238,7 @@ class Tracking:
         metrics, parameters = description.answer_of(record)
         candidates = []
         if self._with_candidates and status == "finished":
-            candidates = description.candidates_of(self._row, self._journal.records)
+            candidates = description.scored_candidates(self._row, self._journal.records)
         return RunEnd(
             status,
             metrics,

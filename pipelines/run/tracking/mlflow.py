@@ -85,9 +85,11 @@ class MlflowLogger(RunLogger):
             self._client.update_run(run_id, status="RUNNING")
         self._experiment, self._run_id = run.info.experiment_id, run.info.run_id
         # One that was logged cannot be changed.
-        known = run.data.params
-        new = {name: value for name, value in start.parameters.items() if name not in known}
-        parameters = [Param(name, str(value)[:LONGEST]) for name, value in new.items()]
+        logged_parameters = run.data.params
+        new_parameters = {
+            name: value for name, value in start.parameters.items() if name not in logged_parameters
+        }
+        parameters = [Param(name, str(value)[:LONGEST]) for name, value in new_parameters.items()]
         for first in range(0, len(parameters), MOST_PARAMETERS):
             batch = parameters[first : first + MOST_PARAMETERS]
             self._client.log_batch(self._run_id, params=batch)
@@ -105,9 +107,15 @@ class MlflowLogger(RunLogger):
             self._run_id, [Metric(name, value, 0, "", now) for name, value in end.metrics.items()]
         )
         if end.parameters:
-            known = self._client.get_run(self._run_id).data.params
-            new = {name: value for name, value in end.parameters.items() if name not in known}
-            parameters = [Param(name, str(value)[:LONGEST]) for name, value in new.items()]
+            logged_parameters = self._client.get_run(self._run_id).data.params
+            new_parameters = {
+                name: value
+                for name, value in end.parameters.items()
+                if name not in logged_parameters
+            }
+            parameters = [
+                Param(name, str(value)[:LONGEST]) for name, value in new_parameters.items()
+            ]
             self._client.log_batch(self._run_id, params=parameters[:MOST_PARAMETERS])
         if end.conclusion:
             self._client.set_tag(self._run_id, NOTE, end.conclusion)
@@ -210,8 +218,10 @@ class MlflowLogger(RunLogger):
             )
 
     def _check_folder(self, folder: Path) -> None:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not there.is_dir() or not os.access(there, os.W_OK):
+        existing_folder = next(
+            path for path in (folder, *folder.absolute().parents) if path.exists()
+        )
+        if not existing_folder.is_dir() or not os.access(existing_folder, os.W_OK):
             raise InputError(
                 f"{self._option} must be a folder that can be written, or an address with its "
                 f"scheme, such as https://, got {str(folder)!r}; name another one"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipelines.errors import InputError, opt
-from pipelines.run.cluster_options import how
+from pipelines.run.cluster_options import session_option
 
 OF_FOLDERS = ("mlflow", "tensorboard")  # loggers whose target may be one
 
@@ -36,17 +36,17 @@ class TrackingOptions:
 
     group: ClassVar[str] = "run"
 
-    mlflow: str | None = how(
+    mlflow: str | None = session_option(
         None,
         "log the run to MLflow: to a tracking server, a database, or a folder; short for "
         "--log-to mlflow:URI",
         parse=_absolute,
         metavar="URI|DIR",
     )
-    mlflow_candidates: bool = how(
+    mlflow_candidates: bool = session_option(
         False, "log each candidate to MLflow, too, as a child of the run, once that is finished"
     )
-    log_to: tuple[str, ...] = how(
+    log_to: tuple[str, ...] = session_option(
         (),
         "log the run while it goes on, to one or more of mlflow[:URI|DIR], wandb[:PROJECT], "
         "tensorboard[:DIR], or a logger of another package",

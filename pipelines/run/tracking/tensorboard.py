@@ -35,8 +35,10 @@ class TensorBoardLogger(RunLogger):
         # Here, as two threads should not import at once.
         import tensorboard.summary.writer.event_file_writer  # noqa: F401
 
-        there = next(path for path in (Path(target), *Path(target).parents) if path.exists())
-        if target and not (there.is_dir() and os.access(there, os.W_OK)):
+        existing_folder = next(
+            path for path in (Path(target), *Path(target).parents) if path.exists()
+        )
+        if target and not (existing_folder.is_dir() and os.access(existing_folder, os.W_OK)):
             raise InputError(
                 f"{opt('log_to', 'tensorboard')} must be followed by a folder that can be written, "
                 f"got {target!r}; name another one"
@@ -44,8 +46,8 @@ class TensorBoardLogger(RunLogger):
         self._writers: dict[str, Any] = {}
 
     def begin(self, start: RunStart) -> Mapping[str, Scalar]:
-        named = Path(self.target, start.name) if self.target else start.folder / FOLDER
-        self._folder = named.absolute()
+        folder = Path(self.target, start.name) if self.target else start.folder / FOLDER
+        self._folder = folder.absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
         return {"where": str(self._folder)}
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
-# Where a package's estimators share work: the files beside this one, with their ``KINDS``. They are
-# imported when one of its estimators comes: a search of trees does without the path solver.
+# Where a package's estimators share work: the files beside this one, with their ``SHARED_FITS``.
+# They are imported when one of its estimators comes: a search of trees does without the path solver.
 FILES = {
     "sklearn.compose": "transformed_targets",
     "sklearn.ensemble": "ensembles composites",
@@ -36,7 +36,7 @@ OF_SPLITS = ("sklearn.svm", "pipelines.svm", "pipelines.nn")
 OTHERS = Extensions("pleasingly.shared_fits", "pipelines.search.shared.base:SharedFit")
 
 
-def may_share(call: Mapping[str, Any], several: bool = True) -> bool:
+def may_share(call: Mapping[str, Any], several_candidates: bool = True) -> bool:
     """Whether a fit may share something with others: a quick look at its classes.
 
     Parameters
@@ -45,12 +45,12 @@ def may_share(call: Mapping[str, Any], several: bool = True) -> bool:
     several : whether there are several candidates; else only splits can have work in common
     """
     values = [call["estimator"], *(call["parameters"] or {}).values()]
-    return any(hasattr(value, "fit") and _is_known(value, several) for value in values)
+    return any(hasattr(value, "fit") and _is_known(value, several_candidates) for value in values)
 
 
-def _is_known(estimator: Any, several: bool) -> bool:
+def _is_known(estimator: Any, several_candidates: bool) -> bool:
     steps = getattr(estimator, "steps", ())
-    if several:
+    if several_candidates:
         package = _package_of(estimator)
         return len(steps) > 1 or package in FILES or bool(_others_of(package))
     package = _package_of(steps[-1][1] if steps else estimator)
@@ -79,22 +79,22 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def shared_fit_of(estimator: Any, kinds: Sequence[SharedFit] = ()) -> SharedFit | None:
+def shared_fit_of(estimator: Any, shared_fits: Sequence[SharedFit] = ()) -> SharedFit | None:
     """Return the shared work of an estimator's class; None if it has none.
 
     Parameters
     ----------
     kinds : ways of sharing that go before those of the table
     """
-    for kind in kinds:
-        if kind.knows(estimator):
-            return kind
+    for shared_fit in shared_fits:
+        if shared_fit.knows(estimator):
+            return shared_fit
     for file in FILES.get(_package_of(estimator), "").split():
-        for kind in import_module(f"{__name__}.{file}").KINDS:
-            if kind.knows(estimator):
-                shared: SharedFit = kind
-                return shared
-    for kind in _others_of(_package_of(estimator)):
-        if kind.knows(estimator):
-            return kind
+        for shared_fit in import_module(f"{__name__}.{file}").SHARED_FITS:
+            if shared_fit.knows(estimator):
+                result: SharedFit = shared_fit
+                return result
+    for shared_fit in _others_of(_package_of(estimator)):
+        if shared_fit.knows(estimator):
+            return shared_fit
     return None

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pipelines.data.dataset import copy_of, read_only, rows_of
+from pipelines.data.dataset import copy_of, read_only, take_rows
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData, Placement, to_device
 
@@ -43,18 +43,18 @@ def renumbered(splits: Sequence[Split], rows: np.ndarray, n_rows: int) -> list[S
     rows : int array, ascending
     n_rows : all there are
     """
-    places = np.full(n_rows, -1, np.int64)
-    places[rows] = np.arange(len(rows))
+    positions = np.full(n_rows, -1, np.int64)
+    positions[rows] = np.arange(len(rows))
 
-    def within(part: np.ndarray) -> np.ndarray:
-        among = places[np.asarray(part)]
-        return among[among >= 0]
+    def renumber_part(part: np.ndarray) -> np.ndarray:
+        part_positions = positions[np.asarray(part)]
+        return part_positions[part_positions >= 0]
 
-    return [(within(train), within(test)) for train, test in splits]
+    return [(renumber_part(train), renumber_part(test)) for train, test in splits]
 
 
 @dataclass(frozen=True)
-class Rows:
+class PipelineRows:
     """The rows of a split on their way through the first steps of a pipeline.
 
     ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
@@ -62,16 +62,16 @@ class Rows:
     """
 
     fit: Any
-    asked: Mapping[str, Any]
+    prediction_rows: Mapping[str, Any]
     key: Hashable = None
     placement: Placement = field(default_factory=Placement, repr=False)
 
     @property
     def n_bytes(self) -> int:
         """The approximate number of bytes held, of a sparse matrix its values alone."""
-        found = (self.fit, *self.asked.values())
-        some = (one.data if hasattr(one, "tocsr") else one for one in found)
-        return sum(getattr(one, "nbytes", 0) or sys.getsizeof(one) for one in some)
+        parts = (self.fit, *self.prediction_rows.values())
+        arrays = (part.data if hasattr(part, "tocsr") else part for part in parts)
+        return sum(getattr(array, "nbytes", 0) or sys.getsizeof(array) for array in arrays)
 
     def matrix(self, device: str, y_train: Any, y_test: Any) -> tuple[Any, np.ndarray, list[Split]]:
         """Return all rows as one array on a device; see ``SplitRows.matrix``.
@@ -80,12 +80,18 @@ class Rows:
         """
 
         def join() -> tuple[Any, np.ndarray, list[Split]]:
-            train, test = (np.asarray(rows, np.float64) for rows in (self.fit, self.asked["test"]))
+            train, test = (
+                np.asarray(rows, np.float64) for rows in (self.fit, self.prediction_rows["test"])
+            )
             X = to_device(np.vstack([train, test]), device)
-            first, second = np.arange(len(train)), np.arange(len(train), len(X))
-            asked = np.concatenate([second, first]) if "train" in self.asked else second
+            train_numbers, test_numbers = np.arange(len(train)), np.arange(len(train), len(X))
+            predicted_numbers = (
+                np.concatenate([test_numbers, train_numbers])
+                if "train" in self.prediction_rows
+                else test_numbers
+            )
             y = np.concatenate([np.asarray(y_train), np.asarray(y_test)])
-            return X, y, [(first, asked)]
+            return X, y, [(train_numbers, predicted_numbers)]
 
         joined: tuple[Any, np.ndarray, list[Split]] = self.placement.get(("matrix", device), join)
         return joined
@@ -118,10 +124,10 @@ class SplitRows:
     estimator: Any
     parts: Sequence[str] = ("test",)
     fit_params: Mapping[str, Any] | None = None
-    prepared: Rows | None = None
+    prepared: PipelineRows | None = None
     seed: int | str | None = 0
-    share: float = 1.0
-    _found: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
+    fraction: float = 1.0
+    _part_cache: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict, init=False)
 
     @property
     def n_splits(self) -> int:
@@ -138,55 +144,58 @@ class SplitRows:
         number = self.numbers[split]
         return replace(self, splits=[self.splits[number]], numbers=[0], name=(self.name, number))
 
-    def of_part(self, split: int, name: str) -> np.ndarray:
+    def row_numbers(self, split: int, name: str) -> np.ndarray:
         """Return the numbers of the rows of a part."""
         return self.splits[self.numbers[split]][name == "test"]
 
-    def part_of(self, split: int, name: str) -> tuple[Any, Any]:
+    def part_rows(self, split: int, name: str) -> tuple[Any, Any]:
         """Return rows and targets of a part as the data have them, before any step."""
-        key, some = (split, name), self.of_part(split, name)
-        if key not in self._found:
+        key, row_numbers = (split, name), self.row_numbers(split, name)
+        if key not in self._part_cache:
             X, y = self.data.X, self.data.y
             if not hasattr(self.estimator, "fit"):
-                self._found[key] = rows_of(X, some), y[some]
+                self._part_cache[key] = take_rows(X, row_numbers), y[row_numbers]
             else:
                 from sklearn.utils import get_tags
 
                 from pipelines.sklearn_private import safe_split
 
-                of_arrays = all(type(one) is np.ndarray for one in (X, y, some))
+                of_arrays = all(type(array) is np.ndarray for array in (X, y, row_numbers))
                 if of_arrays and not get_tags(self.estimator).input_tags.pairwise:
-                    self._found[key] = X[some], y[some]  # as that has it, after long checks
+                    self._part_cache[key] = (
+                        X[row_numbers],
+                        y[row_numbers],
+                    )  # as that has it, after long checks
                 else:
-                    train = () if name == "train" else (self.of_part(split, "train"),)
-                    self._found[key] = safe_split(self.estimator, X, y, some, *train)
-        return self._found[key]
+                    train = () if name == "train" else (self.row_numbers(split, "train"),)
+                    self._part_cache[key] = safe_split(self.estimator, X, y, row_numbers, *train)
+        return self._part_cache[key]
 
     def targets(self, split: int, name: str) -> Any:
         """Return the targets of a part; see ``part_of``."""
         y = self.data.y
         return (
-            y[self.of_part(split, name)]
+            y[self.row_numbers(split, name)]
             if isinstance(y, np.ndarray)
-            else (self.part_of(split, name)[1])
+            else (self.part_rows(split, name)[1])
         )
 
     def train(self, split: int) -> tuple[Any, Any]:
         """Return training rows of a split and their targets."""
-        X, y = self.part_of(split, "train")
+        X, y = self.part_rows(split, "train")
         return (X if self.prepared is None else self.prepared.fit), y
 
-    def asked(self, split: int) -> Mapping[str, Any]:
+    def prediction_rows(self, split: int) -> Mapping[str, Any]:
         """Return rows to predict: ``test``, and ``train`` where train scores are wanted."""
         if self.prepared is not None:
-            return self.prepared.asked
-        return {name: self.part_of(split, name)[0] for name in self.parts}
+            return self.prepared.prediction_rows
+        return {name: self.part_rows(split, name)[0] for name in self.parts}
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
         """Return all rows as one array on a device, their targets, and for every split there is the
         numbers of the training rows and of the rows of ``asked``, one part after the other."""
         if self.prepared is not None:
-            targets = (self.part_of(0, name)[1] for name in ("train", "test"))
+            targets = (self.part_rows(0, name)[1] for name in ("train", "test"))
             return self.prepared.matrix(device, *targets)
         splits = list(self.splits)
         if "train" in self.parts:
@@ -194,24 +203,24 @@ class SplitRows:
         learned_on = self.splits[0][0] if self.data.scaling.learns else None
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
-    def parts_asked(self, split: int) -> dict[str, slice]:
+    def part_slices(self, split: int) -> dict[str, slice]:
         """Return where the parts of a split are among the rows of ``matrix`` that are asked."""
-        n_test = len(self.of_part(split, "test"))
+        n_test = len(self.row_numbers(split, "test"))
         return {"test": slice(0, n_test), "train": slice(n_test, None)}
 
     def weights(self, split: int | None) -> np.ndarray | None:
         """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
-        some = None if split is None else self.of_part(split, "train")
-        found = self.metadata(self.fit_params, some).get(WEIGHTS)
-        return None if found is None else np.asarray(found, np.float64)
+        row_numbers = None if split is None else self.row_numbers(split, "train")
+        sample_weight = self.metadata(self.fit_params, row_numbers).get(WEIGHTS)
+        return None if sample_weight is None else np.asarray(sample_weight, np.float64)
 
-    def metadata(self, params: Mapping[str, Any] | None, some: Any) -> Mapping[str, Any]:
+    def metadata(self, params: Mapping[str, Any] | None, row_numbers: Any) -> Mapping[str, Any]:
         """Return metadata such as sample weights of some rows."""
         if not params:
             return {}
         from pipelines.sklearn_private import check_method_params
 
-        return check_method_params(self.data.X, params=params, indices=some)
+        return check_method_params(self.data.X, params=params, indices=row_numbers)
 
 
 class SharedFit(ABC):
@@ -288,7 +297,7 @@ class SharedFit(ABC):
         """Predict the time on one split, in any unit that is the same for all tasks of a run."""
         return float(len(estimators))
 
-    def share_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
+    def fraction_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
         """The share of the most steps after which training typically ends.
 
         None where fits are no training that tells how far it is, step by step.
@@ -357,7 +366,7 @@ class SharedEstimators(SharedFit):
         Whether every candidate is fitted, at most with parts of others.
     """
 
-    own = staticmethod(read_only)
+    protect = staticmethod(read_only)
     fits_each: ClassVar[bool] = False
 
     def shares_on(self, X: Any) -> bool:
@@ -389,36 +398,44 @@ class SharedEstimators(SharedFit):
     def _fit_split(self, split: int, rows: SplitRows, estimators: Sequence[Any]) -> Iterator[Fit]:
         from sklearn.base import clone
 
-        (X, y), weights, asked = rows.train(split), rows.weights(split), rows.asked(split)
-        fresh = [clone(one) for one in estimators] if rows.n_splits > 1 else estimators
+        (X, y), weights, prediction_rows = (
+            rows.train(split),
+            rows.weights(split),
+            rows.prediction_rows(split),
+        )
+        clones = [clone(candidate) for candidate in estimators] if rows.n_splits > 1 else estimators
         # Others are fitted on these rows, too; what fails on them is fitted by itself on a copy.
-        kind: SharedEstimators = self if self.shares_on(X) else PlainFits()
-        X, y = kind.own(X), kind.own(y)
-        started = time.perf_counter()
-        with convergence_noted() as noted:
-            fitted = kind.fit(fresh, X, y, **({} if weights is None else {WEIGHTS: weights}))
-        seconds = (time.perf_counter() - started) / len(fitted)
+        shared_fit: SharedEstimators = self if self.shares_on(X) else PlainFits()
+        X, y = shared_fit.protect(X), shared_fit.protect(y)
+        start = time.perf_counter()
+        with collect_convergence_warnings() as convergence_warnings:
+            fitted = shared_fit.fit(clones, X, y, **({} if weights is None else {WEIGHTS: weights}))
+        seconds = (time.perf_counter() - start) / len(fitted)
 
-        shown = cache(lambda part: kind.own(asked[part]))  # the same to all methods
+        shared_rows = cache(
+            lambda part: shared_fit.protect(prediction_rows[part])
+        )  # the same to all methods
 
         @cache
-        def together(method: str, part: str) -> list[np.ndarray] | None:
+        def shared_responses(method: str, part: str) -> list[np.ndarray] | None:
             has_all = len(fitted) > 1 and all(hasattr(model, method) for model in fitted)
-            return kind.predict(fitted, method, shown(part)) if has_all else None
+            return shared_fit.predict(fitted, method, shared_rows(part)) if has_all else None
 
         def predict(i: int, method: str, part: str) -> np.ndarray:
-            found = together(method, part)
-            if found is not None:
-                return found[i]
-            predicted: np.ndarray = getattr(fitted[i], method)(kind.own(asked[part]))
-            return predicted
+            responses = shared_responses(method, part)
+            if responses is not None:
+                return responses[i]
+            response: np.ndarray = getattr(fitted[i], method)(
+                shared_fit.protect(prediction_rows[part])
+            )
+            return response
 
-        at_limit = _at_limit(fitted) if noted else []
+        at_limit = _at_limit(fitted) if convergence_warnings else []
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
-            fit.converged = not noted or (any(at_limit) and not at_limit[i])
-            fit.n_fits = int(i == 0 or kind.fits_each)
-            fit.apart = "" if kind is self else "rows like these share nothing"
+            fit.converged = not convergence_warnings or (any(at_limit) and not at_limit[i])
+            fit.n_fits = int(i == 0 or shared_fit.fits_each)
+            fit.apart = "" if shared_fit is self else "rows like these share nothing"
             yield fit
 
 
@@ -433,20 +450,22 @@ def _at_limit(fitted: Sequence[Any]) -> list[bool]:
 
 
 @contextmanager
-def convergence_noted() -> Iterator[list[Any]]:
+def collect_convergence_warnings() -> Iterator[list[Any]]:
     """Yield a list; after the block it holds the warnings of fits that did not converge.
 
     All warnings are issued again after it.
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    noted: list[Any] = []
-    with warnings.catch_warnings(record=True) as caught:
+    convergence_warnings: list[Any] = []
+    with warnings.catch_warnings(record=True) as all_warnings:
         warnings.simplefilter("always")
-        yield noted
-    for warning in caught:
+        yield convergence_warnings
+    for warning in all_warnings:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    noted += [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    convergence_warnings += [
+        warning for warning in all_warnings if issubclass(warning.category, ConvergenceWarning)
+    ]
 
 
 class PlainFits(SharedEstimators):
@@ -455,7 +474,7 @@ class PlainFits(SharedEstimators):
     name = "plain"
     types = ()
     shared = ()
-    own = staticmethod(copy_of)
+    protect = staticmethod(copy_of)
     fits_each = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -464,7 +483,7 @@ class PlainFits(SharedEstimators):
         return list(estimators)
 
 
-def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
+def identity(estimator: Any, excluded: Collection[str] = ()) -> Hashable:
     """Return equal for estimators of one class with equal parameters, some of which do not count.
 
     Parameters
@@ -479,8 +498,8 @@ def identity(estimator: Any, without: Collection[str] = ()) -> Hashable:
     """
     return type(estimator), *(
         (name, value if type(value) in PLAIN_VALUES else _identity_of_value(value))
-        for name, value in parameters_of(estimator).items()
-        if name not in without
+        for name, value in estimator_parameters(estimator).items()
+        if name not in excluded
     )
 
 
@@ -493,43 +512,47 @@ def _identity_of_value(value: Any) -> Hashable:
     if type(value) in (list, tuple):
         return type(value), *map(_identity_of_value, value)
     is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
-    if is_estimator and vars(value).keys() == parameters_of(value).keys():  # it is not fitted
+    if (
+        is_estimator and vars(value).keys() == estimator_parameters(value).keys()
+    ):  # it is not fitted
         return identity(value)
     import joblib
 
     return joblib.hash(value)
 
 
-def parameters_of(estimator: Any) -> Mapping[str, Any]:
+def estimator_parameters(estimator: Any) -> Mapping[str, Any]:
     """The parameters of an estimator alone, by name, in the order of the names.
 
     Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
     is slow where a search has thousands of candidates.
     """
-    of_class: Any = type(estimator)
-    names = _parameter_names(of_class)
+    estimator_class: Any = type(estimator)
+    names = _parameter_names(estimator_class)
     if names is None:
         return dict(sorted(estimator.get_params(deep=False).items()))
     return {name: getattr(estimator, name) for name in names}
 
 
 @cache
-def _parameter_names(of_class: Any) -> list[str] | None:
+def _parameter_names(estimator_class: Any) -> list[str] | None:
     """The names of the parameters of a class; None where it has its own way of giving them."""
     if "sklearn.base" not in sys.modules:  # nor is it one of its classes
         return None
     from sklearn.base import BaseEstimator
 
-    of_sklearn = issubclass(of_class, BaseEstimator) and of_class.__module__.startswith("sklearn.")
-    if of_sklearn or getattr(of_class, "get_params", None) is BaseEstimator.get_params:
-        names: list[str] = of_class._get_param_names()
+    of_sklearn = issubclass(
+        estimator_class, BaseEstimator
+    ) and estimator_class.__module__.startswith("sklearn.")
+    if of_sklearn or getattr(estimator_class, "get_params", None) is BaseEstimator.get_params:
+        names: list[str] = estimator_class._get_param_names()
         return names
     return None
 
 
 def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
     """All parameters, here and of the estimators inside: whose, their names and their values."""
-    for name, value in parameters_of(estimator).items():
+    for name, value in estimator_parameters(estimator).items():
         yield estimator, name, value
         if type(value) not in PLAIN_VALUES:
             yield from _values_of_estimators(value)
@@ -550,9 +573,9 @@ def writes_rows(estimator: Any) -> bool:
     changed rows, the scores of training rows among it, a shared fit does not.
     """
     return any(
-        bool(value) is WRITES[kind.group()]
+        bool(value) is WRITES[prefix.group()]
         for _, name, value in values_inside(estimator)
-        if isinstance(value, bool | int | np.bool_) and (kind := LEAVE_TO_WRITE.match(name))
+        if isinstance(value, bool | int | np.bool_) and (prefix := LEAVE_TO_WRITE.match(name))
     )
 
 

@@ -18,7 +18,14 @@ from sklearn import ensemble
 from sklearn.base import clone
 
 from pipelines.search.shared.base import SharedEstimators, identity, is_repeatable
-from pipelines.search.shared.trees import ALPHA, LEAVES, Growth, can_be_cut, most_alpha, uncut
+from pipelines.search.shared.trees import (
+    ALPHA,
+    LEAVES,
+    Growth,
+    can_be_cut,
+    largest_alpha,
+    uncut_estimator,
+)
 
 MOST_ANSWERS = 2**26  # of members about rows, that are held at once
 MOST_NODES = 2**24  # of the trees of all forests, each some 100 bytes
@@ -127,14 +134,14 @@ class Forests(Prefixes):
         by_limits = self._by_limits(estimators)
         if len(by_limits) == 1:
             return super().fit(estimators, X, y, **weights)
-        n_trees, most = max(map(self.size_of, estimators)), most_alpha(estimators)
-        grown = uncut(estimators).set_params(n_estimators=n_trees).fit(X, y, **weights)
-        growths = [(tree, Growth(tree.tree_, most)) for tree in grown.estimators_]
+        n_trees, max_alpha = max(map(self.size_of, estimators)), largest_alpha(estimators)
+        grown = uncut_estimator(estimators).set_params(n_estimators=n_trees).fit(X, y, **weights)
+        growths = [(tree, Growth(tree.tree_, max_alpha)) for tree in grown.estimators_]
         fitted, n_nodes = list(estimators), 0
         for places in by_limits.values():
-            alike = [estimators[i] for i in places]
-            first = alike[0]
-            forest, n_trees = copy.copy(grown), max(map(self.size_of, alike))
+            group = [estimators[i] for i in places]
+            first = group[0]
+            forest, n_trees = copy.copy(grown), max(map(self.size_of, group))
             forest.max_leaf_nodes, forest.ccp_alpha = first.max_leaf_nodes, first.ccp_alpha
             forest.estimators_ = [growth.cut(tree, first) for tree, growth in growths[:n_trees]]
             n_nodes += sum(tree.tree_.node_count for tree in forest.estimators_)
@@ -157,8 +164,8 @@ class Forests(Prefixes):
             return None
         predicted: list[Any] = list(fitted)
         for places in self._by_limits(fitted).values():
-            alike = self._predict_alike([fitted[i] for i in places], method, X)
-            for i, values in zip(places, alike, strict=True):
+            responses = self._predict_alike([fitted[i] for i in places], method, X)
+            for i, values in zip(places, responses, strict=True):
                 predicted[i] = values
         return predicted
 
@@ -166,24 +173,24 @@ class Forests(Prefixes):
         """Return sums over the first trees, in the order in which the forest itself adds them."""
         largest = max(fitted, key=self.size_of)
         of_classes = hasattr(largest, "classes_")
-        ask = "predict_proba" if of_classes else "predict"
+        tree_method = "predict_proba" if of_classes else "predict"
         X, trees, n_jobs = largest._validate_X_predict(X), iter(largest.estimators_), largest.n_jobs
-        at_once = TREES_AT_ONCE * (1 if n_jobs in (None, 1) else 8)
-        wanted, total, n, means = {self.size_of(one) for one in fitted}, 0.0, 0, {}
+        batch_size = TREES_AT_ONCE * (1 if n_jobs in (None, 1) else 8)
+        sizes, total, n, means = {self.size_of(model) for model in fitted}, 0.0, 0, {}
         with Parallel(n_jobs=n_jobs or 1, require="sharedmem") as parallel:
-            while some := list(islice(trees, at_once)):
+            while batch := list(islice(trees, batch_size)):
                 for votes in parallel(
-                    delayed(getattr(tree, ask))(X, check_input=False) for tree in some
+                    delayed(getattr(tree, tree_method))(X, check_input=False) for tree in batch
                 ):
                     total, n = total + votes, n + 1
-                    if n in wanted:
+                    if n in sizes:
                         means[n] = total / n
-        found = [means[self.size_of(one)] for one in fitted]
+        responses = [means[self.size_of(model)] for model in fitted]
         if not of_classes or method == "predict_proba":
-            return found
+            return responses
         if method == "predict_log_proba":
-            return [np.log(one) for one in found]
-        return [largest.classes_.take(np.argmax(one, axis=1)) for one in found]
+            return [np.log(response) for response in responses]
+        return [largest.classes_.take(np.argmax(response, axis=1)) for response in responses]
 
 
 class Bags(Prefixes):
@@ -210,18 +217,18 @@ class IsolationForests(Bags):
 
     def accepts(self, estimator: Any) -> bool:
         outliers = estimator.contamination
-        is_share = isinstance(outliers, float) and 0 < outliers <= 0.5
-        return super().accepts(estimator) and (is_share or outliers == "auto")
+        is_fraction = isinstance(outliers, float) and 0 < outliers <= 0.5
+        return super().accepts(estimator) and (is_fraction or outliers == "auto")
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        usual = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
-        fitted, scores = super().fit(usual, X, y, **weights), dict[int, np.ndarray]()
+        clones = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
+        fitted, scores = super().fit(clones, X, y, **weights), dict[int, np.ndarray]()
         for model, estimator in zip(fitted, estimators, strict=True):
-            model.contamination = share = estimator.contamination
-            if share != "auto":
+            model.contamination = contamination = estimator.contamination
+            if contamination != "auto":
                 n = self.size_of(model)
                 scores[n] = scores[n] if n in scores else model.score_samples(X)
-                model.offset_ = np.percentile(scores[n], 100.0 * share)
+                model.offset_ = np.percentile(scores[n], 100.0 * contamination)
         return fitted
 
 
@@ -252,17 +259,17 @@ class Boosting(Prefixes):
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Predict with ensembles of all sizes in one pass through the stages."""
         largest = max(fitted, key=self.size_of)
-        staged = getattr(largest, f"staged_{method}", None)
-        if staged is None:
+        staged_method = getattr(largest, f"staged_{method}", None)
+        if staged_method is None:
             return None
-        wanted = {self.n_stages(model) for model in fitted}
+        stage_counts = {self.n_stages(model) for model in fitted}
         # A stage may be an array that the next one is added to; of two classes it is a column.
-        found = {
+        responses = {
             n: np.array(stage[:, 0] if np.shape(stage)[1:] == (1,) else stage, copy=True)
-            for n, stage in enumerate(staged(X), 1)
-            if n in wanted
+            for n, stage in enumerate(staged_method(X), 1)
+            if n in stage_counts
         }
-        return [found[self.n_stages(model)] for model in fitted]
+        return [responses[self.n_stages(model)] for model in fitted]
 
 
 class HistogramBoosting(Boosting):
@@ -329,4 +336,4 @@ class _Member:
         return self._answer
 
 
-KINDS = (Forests(), Bags(), IsolationForests(), Boosting(), HistogramBoosting(), AdaBoosts())
+SHARED_FITS = (Forests(), Bags(), IsolationForests(), Boosting(), HistogramBoosting(), AdaBoosts())

@@ -17,12 +17,12 @@ from scipy import optimize
 N_CORRECTIONS = 10  # the default of ``minimize``, with the next
 MOST_EVALUATIONS = 15000
 SIGNATURE = "setulb(m,x,l,u,nbd,f,g,factr,pgtol,wa,iwa,task,lsave,isave,dsave,maxls,ln_task)"
-NEW_STEP, CONVERGED, STOPPED, WANTED = 1, 4, 5, 3  # what the solver says of its state
+NEW_STEP, CONVERGED, STOPPED, NEEDS_VALUE = 1, 4, 5, 3  # what the solver says of its state
 AT_MAX_ITER, AT_MOST_EVALUATIONS = 504, 502
 Evaluate = Callable[[Sequence[int], np.ndarray], tuple[Iterable[float], Iterable[np.ndarray]]]
 
 
-def is_known() -> bool:
+def is_known_scipy() -> bool:
     """Whether scipy's solver is called as in the versions that this file was written for."""
     setulb = getattr(getattr(optimize, "_lbfgsb", None), "setulb", None)
     return getattr(setulb, "__doc__", None) == SIGNATURE
@@ -71,7 +71,7 @@ class Minimisation:
                 self.search_task,
             )
             if task[0] != NEW_STEP:
-                return bool(task[0] == WANTED)
+                return bool(task[0] == NEEDS_VALUE)
             self.n_steps += 1
             if self.n_steps >= options["maxiter"]:
                 task[:] = STOPPED, AT_MAX_ITER

@@ -19,7 +19,7 @@ SEED_UNUSED = 0  # in the place of one that a descent draws and does not use
 
 
 @dataclass(frozen=True)
-class Centred:
+class CentredData:
     """Rows and targets as the solvers take them: centred, then scaled by the roots of weights.
 
     Attributes
@@ -34,7 +34,7 @@ class Centred:
     level: np.ndarray
 
     @classmethod
-    def of(cls, X: Any, y: Any, has_intercept: bool, weights: np.ndarray | None) -> Centred:
+    def of(cls, X: Any, y: Any, has_intercept: bool, weights: np.ndarray | None) -> CentredData:
         """Centre dense rows, in single precision where they have that."""
         rows = np.asarray(X)
         rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
@@ -98,20 +98,22 @@ class Ridges(LinearModels):
         first = estimators[0].fit(X, y, **weights)
         if len(estimators) == 1:
             return [first]
-        importance, targets = weights.get(WEIGHTS), y
+        sample_weight, targets = weights.get(WEIGHTS), y
         if hasattr(first, "classes_"):
             targets = first._label_binarizer.transform(y)
             if first.class_weight:
-                importance = compute_sample_weight(first.class_weight, y) * (
-                    1.0 if importance is None else importance
+                sample_weight = compute_sample_weight(first.class_weight, y) * (
+                    1.0 if sample_weight is None else sample_weight
                 )
-        data = Centred.of(X, targets, first.fit_intercept, importance)
+        data = CentredData.of(X, targets, first.fit_intercept, sample_weight)
         triangle = linalg.qr(np.hstack([data.rows, data.targets]), mode="r")[0]
         n_features = data.rows.shape[1]
         U, S, Vt = linalg.svd(triangle[:n_features, :n_features], full_matrices=False)
-        turned = U.T @ triangle[:n_features, n_features:]
+        rotated_targets = U.T @ triangle[:n_features, n_features:]
         return [first] + [
-            data.model(first, model, (Vt.T @ ((S / (S**2 + model.alpha))[:, None] * turned)).T)
+            data.model(
+                first, model, (Vt.T @ ((S / (S**2 + model.alpha))[:, None] * rotated_targets)).T
+            )
             for model in estimators[1:]
         ]
 
@@ -164,26 +166,28 @@ class ElasticNets(LinearModels):
         ValueError
             There are several targets, of which each would draw a seed from the global generator.
         """
-        importance = weights.get(WEIGHTS)
-        if importance is not None:
-            importance = importance * (len(importance) / importance.sum())
-        strongest = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
-        seed = estimators[strongest].random_state
+        sample_weight = weights.get(WEIGHTS)
+        if sample_weight is not None:
+            sample_weight = sample_weight * (len(sample_weight) / sample_weight.sum())
+        strongest_index = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
+        seed = estimators[strongest_index].random_state
         if seed is None and np.ndim(y) > 1 and np.shape(y)[1] > 1:
             raise ValueError("several targets share work where random_state is given")
-        first = estimators[strongest].set_params(random_state=SEED_UNUSED).fit(X, y, **weights)
+        first = (
+            estimators[strongest_index].set_params(random_state=SEED_UNUSED).fit(X, y, **weights)
+        )
         first.set_params(random_state=seed)
         if len(estimators) == 1:
             return [first]
-        data = Centred.of(X, y, first.fit_intercept, importance)
+        data = CentredData.of(X, y, first.fit_intercept, sample_weight)
         gram, products = data.rows.T @ data.rows, data.rows.T @ data.targets
         return [
-            first if i == strongest else self._descend(first, estimator, data, gram, products)
+            first if i == strongest_index else self._descend(first, estimator, data, gram, products)
             for i, estimator in enumerate(estimators)
         ]
 
     def _descend(
-        self, first: Any, estimator: Any, data: Centred, gram: np.ndarray, products: np.ndarray
+        self, first: Any, estimator: Any, data: CentredData, gram: np.ndarray, products: np.ndarray
     ) -> Any:
         """Fit an estimator to each target in turn."""
         coefficients, gaps, steps = [], [], []

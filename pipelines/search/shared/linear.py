@@ -5,4 +5,4 @@ from __future__ import annotations
 from pipelines.search.shared.least_squares import ElasticNets, Ridges
 from pipelines.search.shared.logistic import LogisticRegressions
 
-KINDS = (Ridges(), ElasticNets(), LogisticRegressions())
+SHARED_FITS = (Ridges(), ElasticNets(), LogisticRegressions())

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from pipelines.search.shared.base import WEIGHTS
-from pipelines.search.shared.lbfgs import is_known, minimise_together
+from pipelines.search.shared.lbfgs import is_known_scipy, minimise_together
 from pipelines.search.shared.linear_responses import LinearModels, linear_responses
 from pipelines.sklearn_private import (
     HalfBinomialLoss,
@@ -35,7 +35,7 @@ MOST_SCORES = 2**22  # that are in memory at once
 
 
 @dataclass(frozen=True)
-class Problem:
+class LogisticProblem:
     """What logistic regressions are fitted to.
 
     Attributes
@@ -69,16 +69,16 @@ class PlainLoss:
     Variables are as scikit-learn has them: the coefficients of one feature stand together.
     """
 
-    def __init__(self, problem: Problem, C: float) -> None:
+    def __init__(self, problem: LogisticProblem, C: float) -> None:
         self.problem, self.penalty = problem, problem.penalty(C)
         n_classes, weights = problem.n_classes, problem.weights
-        several = HalfMultinomialLoss(n_classes=n_classes) if n_classes > 2 else None
-        self.loss = several or HalfBinomialLoss()
+        multinomial_loss = HalfMultinomialLoss(n_classes=n_classes) if n_classes > 2 else None
+        self.loss = multinomial_loss or HalfBinomialLoss()
         self.targets = problem.codes.astype(problem.X.dtype)
         self.total = len(problem.X) if weights is None else weights.sum()
 
     def __call__(
-        self, places: Sequence[int], variables: np.ndarray
+        self, indices: Sequence[int], variables: np.ndarray
     ) -> tuple[Sequence[float], Sequence[np.ndarray]]:
         """The value and the gradient; see ``minimise_together``."""
         problem, X = self.problem, self.problem.X
@@ -110,19 +110,19 @@ class Losses:
     Variables are as scikit-learn has them: the coefficients of one feature stand together.
     """
 
-    def __init__(self, problem: Problem, Cs: Sequence[float]) -> None:
+    def __init__(self, problem: LogisticProblem, Cs: Sequence[float]) -> None:
         self.problem, codes = problem, problem.codes
         self.penalties = np.array([problem.penalty(C) for C in Cs])
         weights = np.ones(len(codes)) if problem.weights is None else problem.weights
-        self.shares = weights / weights.sum()
+        self.relative_weights = weights / weights.sum()
         self.signs = np.where(codes == 1, 1.0, -1.0)
         self.correct = codes, np.arange(len(codes))
 
     def __call__(
-        self, places: Sequence[int], variables: np.ndarray
+        self, indices: Sequence[int], variables: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Values and gradients of the losses at some places; see ``minimise_together``."""
-        X, n, n_features = self.problem.X, len(places), self.problem.X.shape[1]
+        X, n, n_features = self.problem.X, len(indices), self.problem.X.shape[1]
         n_scores, n_variables = self.problem.shape
         coefficients = variables.reshape(n, n_variables, n_scores).transpose(0, 2, 1)
         slopes = coefficients[:, :, :n_features]
@@ -130,14 +130,14 @@ class Losses:
         if self.problem.has_intercept:
             scores += coefficients[:, :, n_features:]
         losses = self._binary(scores[:, 0]) if n_scores == 1 else self._multinomial(scores)
-        scores *= self.shares
-        penalties = self.penalties[places, None, None]
+        scores *= self.relative_weights
+        penalties = self.penalties[indices, None, None]
         gradients = np.empty((n, n_scores, n_variables))
         products = scores.reshape(-1, len(X)) @ X
         gradients[:, :, :n_features] = products.reshape(slopes.shape) + penalties * slopes
         if self.problem.has_intercept:
             gradients[:, :, n_features:] = scores.sum(axis=2, keepdims=True)
-        values = losses @ self.shares + (0.5 * penalties * slopes**2).sum(axis=(1, 2))
+        values = losses @ self.relative_weights + (0.5 * penalties * slopes**2).sum(axis=(1, 2))
         return values, gradients.transpose(0, 2, 1).reshape(n, -1)
 
     def _binary(self, scores: np.ndarray) -> np.ndarray:
@@ -184,7 +184,7 @@ class LogisticRegressions(LinearModels):
             and not estimator.verbose
             and isinstance(estimator.C, Real)
             and 0 < float(estimator.C) < np.inf
-            and is_known()
+            and is_known_scipy()
         )
 
     def shares_on(self, X: Any) -> bool:
@@ -206,14 +206,14 @@ class LogisticRegressions(LinearModels):
         first.classes_, codes = np.unique(y, return_inverse=True)
         if len(first.classes_) < 2:
             raise ValueError("logistic regression takes two classes or more")
-        importance = weights.get(WEIGHTS)
-        if importance is not None or first.class_weight is not None:
-            importance = check_sample_weight(importance, X, dtype=X.dtype, copy=True)
+        sample_weight = weights.get(WEIGHTS)
+        if sample_weight is not None or first.class_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=X.dtype, copy=True)
         if first.class_weight is not None:
-            importance *= compute_class_weight(
-                first.class_weight, classes=first.classes_, y=y, sample_weight=importance
+            sample_weight *= compute_class_weight(
+                first.class_weight, classes=first.classes_, y=y, sample_weight=sample_weight
             )[codes]
-        problem = Problem(X, codes, len(first.classes_), importance, first.fit_intercept)
+        problem = LogisticProblem(X, codes, len(first.classes_), sample_weight, first.fit_intercept)
         minima = _minima(problem, [model.C for model in estimators], first.max_iter, first.tol)
         for model, minimum in zip(estimators, minima, strict=True):
             vars(model).update(vars(first) | vars(model))
@@ -231,13 +231,19 @@ class LogisticRegressions(LinearModels):
             return super().predict(fitted, method, X)
         scores = linear_responses(fitted, X)
         if scores[0].ndim == 1:
-            chances = [np.stack([1 - second, second], axis=1) for second in map(expit, scores)]
+            probabilities = [
+                np.stack([1 - second, second], axis=1) for second in map(expit, scores)
+            ]
         else:
-            chances = [softmax(score) for score in scores]
-        return chances if method == "predict_proba" else [np.log(chance) for chance in chances]
+            probabilities = [softmax(score) for score in scores]
+        return (
+            probabilities
+            if method == "predict_proba"
+            else [np.log(probability) for probability in probabilities]
+        )
 
 
-def _minima(problem: Problem, Cs: Sequence[float], max_iter: int, tol: float) -> list[Any]:
+def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: float) -> list[Any]:
     """What scipy's ``minimize`` gives for each C, as scikit-learn calls it."""
     n_variables, n_steps = int(np.prod(problem.shape)), min(max_iter, STEPS_TOGETHER)
     options = {"maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}

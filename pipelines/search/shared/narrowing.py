@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.dataset import read_only
-from pipelines.search.shared.base import SEED, Rows, values_inside
+from pipelines.search.shared.base import SEED, PipelineRows, values_inside
 
 EXACT_OR_BY_SHAPE = ("auto", "full", "covariance_eigh")  # solvers of ``PCA``
 # Scores of features that draw no random numbers; others may.
@@ -59,7 +59,7 @@ class Narrowing(ABC):
         """The width of the transformer that is fitted for all."""
 
     @abstractmethod
-    def holds(self, transformer: Any, widest: Any, rows: Rows) -> bool:
+    def holds(self, transformer: Any, widest: Any, rows: PipelineRows) -> bool:
         """Whether the widest, fitted on these rows, has this transformer in it."""
 
     def needs_rows(self) -> bool:
@@ -67,7 +67,9 @@ class Narrowing(ABC):
         return True
 
     @abstractmethod
-    def cut(self, fitted: Any, rows: Rows, width: Any, before: Rows) -> tuple[Any, Rows]:
+    def cut(
+        self, fitted: Any, rows: PipelineRows, width: Any, input_rows: PipelineRows
+    ) -> tuple[Any, PipelineRows]:
         """The transformer of a width, and the rows as it transforms them.
 
         Parameters
@@ -91,7 +93,7 @@ class Components(Narrowing):
     def widest(self, widths: Sequence[Any]) -> Hashable:
         return max(widths)
 
-    def holds(self, transformer: Any, widest: Any, rows: Rows) -> bool:
+    def holds(self, transformer: Any, widest: Any, rows: PipelineRows) -> bool:
         n_rows, n_features = np.shape(rows.fit)
         if widest > min(n_rows, n_features):
             return False
@@ -100,23 +102,32 @@ class Components(Narrowing):
         # Below, scikit-learn takes a randomised solver.
         return bool(transformer.n_components >= 0.8 * min(n_rows, n_features))
 
-    def cut(self, fitted: Any, rows: Rows, width: Any, before: Rows) -> tuple[Any, Rows]:
-        narrow, rank, widest = copy.copy(fitted), min(np.shape(before.fit)), fitted.n_components_
-        narrow.n_components = narrow.n_components_ = width
+    def cut(
+        self, fitted: Any, rows: PipelineRows, width: Any, input_rows: PipelineRows
+    ) -> tuple[Any, PipelineRows]:
+        transformer, rank, widest = (
+            copy.copy(fitted),
+            min(np.shape(input_rows.fit)),
+            fitted.n_components_,
+        )
+        transformer.n_components = transformer.n_components_ = width
         for name in (
             "components_",
             "explained_variance_",
             "explained_variance_ratio_",
             "singular_values_",
         ):
-            setattr(narrow, name, getattr(fitted, name)[:width])
+            setattr(transformer, name, getattr(fitted, name)[:width])
         # The mean variance of what is left out.
-        dropped = fitted.explained_variance_[width:].sum() + fitted.noise_variance_ * (
+        dropped_variance = fitted.explained_variance_[width:].sum() + fitted.noise_variance_ * (
             rank - widest
         )
-        narrow.noise_variance_ = dropped / (rank - width) if width < rank else 0.0
-        asked = {name: np.ascontiguousarray(part[:, :width]) for name, part in rows.asked.items()}
-        return narrow, Rows(np.ascontiguousarray(rows.fit[:, :width]), asked)
+        transformer.noise_variance_ = dropped_variance / (rank - width) if width < rank else 0.0
+        prediction_rows = {
+            name: np.ascontiguousarray(part[:, :width])
+            for name, part in rows.prediction_rows.items()
+        }
+        return transformer, PipelineRows(np.ascontiguousarray(rows.fit[:, :width]), prediction_rows)
 
 
 class Selections(Narrowing):
@@ -125,35 +136,44 @@ class Selections(Narrowing):
     def accepts(self, width: Any) -> bool:
         if self.parameter == "k":
             return width == "all" if isinstance(width, str) else type(width) is int and width > 0
-        most = {"percentile": 100, "alpha": 1}[self.parameter]
-        return type(width) in (int, float) and 0 < width <= most
+        largest = {"percentile": 100, "alpha": 1}[self.parameter]
+        return type(width) in (int, float) and 0 < width <= largest
 
     def widest(self, widths: Sequence[Any]) -> Hashable:
         return None  # the scores are the same, whichever is fitted
 
-    def holds(self, transformer: Any, widest: Any, rows: Rows) -> bool:
+    def holds(self, transformer: Any, widest: Any, rows: PipelineRows) -> bool:
         return True
 
     def needs_rows(self) -> bool:
         return False
 
-    def cut(self, fitted: Any, rows: Rows, width: Any, before: Rows) -> tuple[Any, Rows]:
+    def cut(
+        self, fitted: Any, rows: PipelineRows, width: Any, input_rows: PipelineRows
+    ) -> tuple[Any, PipelineRows]:
         n_features = fitted.n_features_in_
-        narrow = copy.copy(fitted).set_params(**{self.parameter: width})
+        transformer = copy.copy(fitted).set_params(**{self.parameter: width})
         if (self.parameter == "k" and width != "all" and width > n_features) or (
-            not narrow.get_support().any()
+            not transformer.get_support().any()
         ):
             raise ValueError(f"{type(fitted).__name__} warns, or fails, with {width}")
-        asked = {name: narrow.transform(read_only(part)) for name, part in before.asked.items()}
-        return narrow, Rows(narrow.transform(read_only(before.fit)), asked)
+        prediction_rows = {
+            name: transformer.transform(read_only(part))
+            for name, part in input_rows.prediction_rows.items()
+        }
+        return transformer, PipelineRows(
+            transformer.transform(read_only(input_rows.fit)), prediction_rows
+        )
 
 
 def narrowing_of(transformer: Any) -> Narrowing | None:
     """How a transformer shares fits with others of its class; None where it does not."""
-    of_class = type(transformer)
-    if not of_class.__module__.startswith(("sklearn.decomposition", "sklearn.feature_selection")):
+    transformer_class = type(transformer)
+    if not transformer_class.__module__.startswith(
+        ("sklearn.decomposition", "sklearn.feature_selection")
+    ):
         return None
-    name = of_class.__name__
+    name = transformer_class.__name__
     if name == "PCA":
         return COMPONENTS if transformer.svd_solver in EXACT_OR_BY_SHAPE else None
     return Selections(UNIVARIATE[name]) if name in UNIVARIATE else None
@@ -166,7 +186,8 @@ def is_deterministic(transformer: Any) -> bool:
     """Whether equal transformers give equal rows, as far as can be known without the rows.
 
     Of what draws, here or inside, each has an integer as its seed. Analyses whose solver depends
-    on the rows may have none, see ``drew``. A score of features may draw unless it is known.
+    on the rows may have none, see ``drew_at_random``. A score of features may draw unless
+    it is known.
     """
     return not any(
         (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)
@@ -195,7 +216,7 @@ def _is_known_score(score: Any) -> bool:
     return any(function is getattr(of_sklearn, name) for name in names)
 
 
-def drew(transformer: Any) -> bool:
+def drew_at_random(transformer: Any) -> bool:
     """Whether an analysis, here or inside, started from random numbers, and has no seed."""
     return any(
         getattr(analysis, "_fit_svd_solver", "") in ("randomized", "arpack")

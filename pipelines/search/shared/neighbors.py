@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from pipelines.data.dataset import rows_of
+from pipelines.data.dataset import take_rows
 from pipelines.search.shared.base import SharedEstimators
 
 
@@ -33,49 +33,49 @@ class Neighbors(SharedEstimators):
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         """See ``SharedEstimators.fit``; the rows are taken in once."""
-        first, *others = estimators
-        if max(one.n_neighbors for one in estimators) > np.shape(X)[0]:
+        first, *other_estimators = estimators
+        if max(estimator.n_neighbors for estimator in estimators) > np.shape(X)[0]:
             raise ValueError("some have more neighbors than there are rows")
         first.fit(X, y)
         fitted = [first]
-        for other in others:
+        for other in other_estimators:
             fitted.append(copy.copy(first).set_params(**other.get_params(deep=False)))
         return fitted
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """Return the responses for all ``n_neighbors`` from one query of the most and one more."""
-        distances, indices = _queried(fitted, X)
-        plain = method == "predict" and not getattr(fitted[0], "outputs_2d_", True)
-        if not plain or any(one.weights != "uniform" for one in fitted):
-            return [_respond(one, method, X, distances, indices) for one in fitted]
+        distances, indices = _query(fitted, X)
+        is_plain = method == "predict" and not getattr(fitted[0], "outputs_2d_", True)
+        if not is_plain or any(estimator.weights != "uniform" for estimator in fitted):
+            return [_respond(estimator, method, X, distances, indices) for estimator in fitted]
         # Votes are counted neighbour by neighbour, for one k after the other.
-        votes, counted = np.zeros((len(indices), len(fitted[0].classes_))), 0
+        votes, n_counted = np.zeros((len(indices), len(fitted[0].classes_))), 0
         rows, winners = np.arange(len(indices)), dict[int, np.ndarray]()
-        for one in sorted(fitted, key=lambda one: one.n_neighbors):
-            for place in range(counted, counted := one.n_neighbors):
-                votes[rows, one._y[indices[:, place]]] += 1
-            winners[counted] = one.classes_[votes.argmax(axis=1)]
-            if len(tied := _tied(distances, counted)):
-                winners[counted][tied] = one.predict(rows_of(X, tied))
-        return [winners[one.n_neighbors] for one in fitted]
+        for estimator in sorted(fitted, key=lambda estimator: estimator.n_neighbors):
+            for rank in range(n_counted, n_counted := estimator.n_neighbors):
+                votes[rows, estimator._y[indices[:, rank]]] += 1
+            winners[n_counted] = estimator.classes_[votes.argmax(axis=1)]
+            if len(tied_rows := _find_tied_rows(distances, n_counted)):
+                winners[n_counted][tied_rows] = estimator.predict(take_rows(X, tied_rows))
+        return [winners[estimator.n_neighbors] for estimator in fitted]
 
 
 # What the first of a group was last asked: scorers that need different methods ask the same rows.
 _latest: WeakKeyDictionary[Any, tuple[Any, tuple[np.ndarray, np.ndarray]]] = WeakKeyDictionary()
 
 
-def _queried(fitted: Sequence[Any], X: Any) -> tuple[np.ndarray, np.ndarray]:
+def _query(fitted: Sequence[Any], X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Distances to the most neighbours and one more, nearest first, and which they are."""
-    first, most = fitted[0], max(estimator.n_neighbors for estimator in fitted)
+    first, n_neighbors = fitted[0], max(estimator.n_neighbors for estimator in fitted)
     rows, neighbors = _latest.get(first, (None, None))
     if neighbors is None or rows is not X:
-        n = min(most + 1, first.n_samples_fit_)
+        n = min(n_neighbors + 1, first.n_samples_fit_)
         neighbors = first.kneighbors(X, n_neighbors=n)
         _latest[first] = X, neighbors
     return neighbors
 
 
-def _tied(distances: np.ndarray, k: int) -> np.ndarray:
+def _find_tied_rows(distances: np.ndarray, k: int) -> np.ndarray:
     """Return rows whose neighbours k and k + 1 are equally far."""
     if k >= distances.shape[1]:
         return np.empty(0, np.intp)
@@ -87,12 +87,12 @@ def _respond(
 ) -> np.ndarray:
     """Let an estimator respond from neighbours that were queried before, nearest first."""
     k = estimator.n_neighbors
-    tied = _tied(distances, k)
+    tied_rows = _find_tied_rows(distances, k)
     distances, indices = distances[:, :k], indices[:, :k]
-    if len(tied) or callable(estimator.weights):  # which may write to them
+    if len(tied_rows) or callable(estimator.weights):  # which may write to them
         distances, indices = distances.copy(), indices.copy()
-    if len(tied):
-        distances[tied], indices[tied] = estimator.kneighbors(rows_of(X, tied), k)
+    if len(tied_rows):
+        distances[tied_rows], indices[tied_rows] = estimator.kneighbors(take_rows(X, tied_rows), k)
     stand_in = copy.copy(estimator)
 
     def kneighbors(X: Any = None, n_neighbors: Any = None, return_distance: bool = True) -> Any:
@@ -104,4 +104,4 @@ def _respond(
     return response
 
 
-KINDS = (Neighbors(),)
+SHARED_FITS = (Neighbors(),)

@@ -20,10 +20,10 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import FittedScaling
 from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
-from pipelines.nn.size import predicted_cost
+from pipelines.nn.settings import TrainingSettings
+from pipelines.nn.size import predicted_training_seconds
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import DIVERGED, OK, Part, Score, Tensors, target_scaling
+from pipelines.nn.stack import DIVERGED, OK, Score, StackPart, Tensors, fit_target_scaling
 from pipelines.search.shared.base import SharedFit, Split, SplitRows
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ TYPICAL_EPOCHS, TYPICAL_EPOCHS_OF_TABLES = 8, 40
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkCandidate:
     """A network that is not fitted: its hyper-parameters, and the seed of its weights and orders.
 
     The network of split ``i`` draws by ``SeedSequence(random_state).spawn(n)[i]``.
@@ -71,115 +71,119 @@ class StackedNetworks(SharedFit):
     @abstractmethod
     def settings(
         self, network: Any, n_rows: int, n_features: int, n_classes: int
-    ) -> tuple[Inputs, Training]:
+    ) -> tuple[Inputs, TrainingSettings]:
         """Return the shapes of a network, and how it is trained."""
 
     @abstractmethod
-    def placed(
+    def place_rows(
         self, rows: SplitRows, network: Any
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
         """Return rows with class codes or numbers; the classes of the codes, None of numbers; and
         for every split there is the numbers of the rows to train on and to ask about."""
 
     @abstractmethod
-    def part(self, network: Any, splits: Sequence[Split], number: int) -> Part:
+    def part(self, network: Any, splits: Sequence[Split], number: int) -> StackPart:
         """Return the network of a split."""
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Return the candidates one by one; some together where one leaves its device idle."""
         n, first = len(estimators), estimators[0]
-        idle = leaves_idle(self.settings(first, 1, 1, 1)[1], first.spec)
-        n_groups = math.ceil(n / CANDIDATES_TOGETHER) if idle else n
+        is_idle = leaves_idle(self.settings(first, 1, 1, 1)[1], first.spec)
+        n_groups = math.ceil(n / CANDIDATES_TOGETHER) if is_idle else n
         return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
         """Predict the seconds on one split, where classes are not counted for a typical number."""
         inputs, training = self.settings(estimators[0], n_rows, n_features, TYPICAL_CLASSES)
         return sum(
-            predicted_cost(one.spec, inputs, 1, training.batch_size, n_rows) for one in estimators
+            predicted_training_seconds(estimator.spec, inputs, 1, training.batch_size, n_rows)
+            for estimator in estimators
         )
 
-    def share_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
+    def fraction_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
         """See ``SharedFit``; the epochs of typical networks that end by themselves."""
         _, training = self.settings(estimators[0], n_rows, 1, TYPICAL_CLASSES)
         if training.optimizer is not None and training.patience is None:
             return 1.0
         is_table = estimators[0].spec.network == "table"
-        typical = TYPICAL_EPOCHS_OF_TABLES if is_table else TYPICAL_EPOCHS
-        return min(1.0, typical / training.max_epochs)
+        typical_epochs = TYPICAL_EPOCHS_OF_TABLES if is_table else TYPICAL_EPOCHS
+        return min(1.0, typical_epochs / training.max_epochs)
 
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
         """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
-        data, classes, splits = self.placed(rows, estimators[0])
+        data, classes, splits = self.place_rows(rows, estimators[0])
         # Of all splits: networks take the same steps whichever of them the task has.
-        parts = [[self.part(one, splits, i) for i in range(len(splits))] for one in estimators]
+        parts = [
+            [self.part(estimator, splits, i) for i in range(len(splits))]
+            for estimator in estimators
+        ]
         n_rows = min(len(part.rows) for part in parts[0])
         n_classes = 0 if classes is None else len(classes)
         inputs, training = self.settings(estimators[0], n_rows, data.X.shape[1], n_classes)
-        places = [(i, split) for i in range(len(estimators)) for split in range(rows.n_splits)]
-        stacked = [parts[i][rows.numbers[split]] for i, split in places]
-        asked = [splits[rows.numbers[split]][1] for _, split in places]
+        cells = [(i, split) for i in range(len(estimators)) for split in range(rows.n_splits)]
+        stacked_parts = [parts[i][rows.numbers[split]] for i, split in cells]
+        predicted_numbers = [splits[rows.numbers[split]][1] for _, split in cells]
 
         def score(number: int, weights: Tensors, score: ScoreRows) -> Score:
-            return score(asked[number])
+            return score(predicted_numbers[number])
 
-        left = iter(zip(places, stacked, strict=True))
+        remaining = iter(zip(cells, stacked_parts, strict=True))
         try:
-            for item in fit_networks(data, stacked, inputs, training, score, n_rows):
-                if isinstance(item, Progress):
-                    yield item
+            for outcome in fit_networks(data, stacked_parts, inputs, training, score, n_rows):
+                if isinstance(outcome, Progress):
+                    yield outcome
                     continue
-                (candidate, split), part = next(left)
-                scored, of_parts = item.result, rows.parts_asked(split)
-                target = target_scaling(data.y, part.rows) if classes is None else None
+                (candidate, split), part = next(remaining)
+                evaluation, part_slices = outcome.result, rows.part_slices(split)
+                target = fit_target_scaling(data.y, part.rows) if classes is None else None
                 # Weights may be numbers, and what they answer none.
-                status = item.status if math.isfinite(scored.loss) else DIVERGED
+                status = outcome.status if math.isfinite(evaluation.loss) else DIVERGED
                 yield Fit(
                     candidate,
                     split,
-                    partial(predictions_of, scored.outputs, classes, target, of_parts),
+                    partial(predictions_of, evaluation.outputs, classes, target, part_slices),
                     classes=classes,
                     error=None if status == OK else status,
-                    fit_seconds=item.seconds,
-                    score_seconds=scored.seconds,
-                    n_iterations=len(item.losses),
+                    fit_seconds=outcome.seconds,
+                    score_seconds=evaluation.seconds,
+                    n_iterations=len(outcome.losses),
                     # That of training rows, where they are asked, is in it, too.
-                    loss=None if "train" in rows.parts else scored.loss,
+                    loss=None if "train" in rows.parts else evaluation.loss,
                 )
         except NoRoomError as error:
-            for place, _ in left:
-                yield Fit(*place, error=str(error))
+            for cell, _ in remaining:
+                yield Fit(*cell, error=str(error))
 
 
 class Networks(StackedNetworks):
-    """Networks that scale their rows as the data say, of one ``Network`` each.
+    """Networks that scale their rows as the data say, of one ``NetworkCandidate`` each.
 
     Rows of the splits that are neither drawn for a network nor validated, as a bootstrap leaves
     some, end its training where that is asked for.
     """
 
-    types = (Network,)
+    types = (NetworkCandidate,)
     scales = True
 
-    def __init__(self, inputs: Inputs, training: Training) -> None:
+    def __init__(self, inputs: Inputs, training: TrainingSettings) -> None:
         self.inputs, self.training = inputs, training
 
-    def settings(self, network: Network, *sizes: int) -> tuple[Inputs, Training]:
+    def settings(self, network: NetworkCandidate, *sizes: int) -> tuple[Inputs, TrainingSettings]:
         return self.inputs, self.training
 
-    def placed(
-        self, rows: SplitRows, network: Network
+    def place_rows(
+        self, rows: SplitRows, network: NetworkCandidate
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
         classes = None if self.inputs.is_regression else np.arange(self.inputs.n_classes)
         return rows.data, classes, list(rows.splits)
 
-    def part(self, network: Network, splits: Sequence[Split], number: int) -> Part:
+    def part(self, network: NetworkCandidate, splits: Sequence[Split], number: int) -> StackPart:
         validated = np.concatenate([validation for _, validation in splits])
         left_out = np.setdiff1d(validated, np.concatenate(splits[number]))
         generator = generator_of(network.random_state, number)
-        return Part(splits[number][0], generator, out_of_bag=left_out, spec=network.spec)
+        return StackPart(splits[number][0], generator, out_of_bag=left_out, spec=network.spec)
 
 
 class NetworkEstimators(StackedNetworks):
@@ -197,10 +201,10 @@ class NetworkEstimators(StackedNetworks):
 
     def settings(
         self, network: NetworkEstimator, n_rows: int, n_features: int, n_classes: int
-    ) -> tuple[Inputs, Training]:
+    ) -> tuple[Inputs, TrainingSettings]:
         return network.inputs(n_features, n_classes), network.training(n_rows)
 
-    def placed(
+    def place_rows(
         self, rows: SplitRows, network: NetworkEstimator
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
         X, y, splits = rows.matrix("cpu")
@@ -210,7 +214,7 @@ class NetworkEstimators(StackedNetworks):
             data = rows.data.placement.get(("networks", network.scaling), partial(replace, data))
         return data, getattr(network, "classes_", None), splits
 
-    def part(self, network: NetworkEstimator, splits: Sequence[Split], number: int) -> Part:
+    def part(self, network: NetworkEstimator, splits: Sequence[Split], number: int) -> StackPart:
         return network.part(splits[number][0])
 
 
@@ -233,9 +237,9 @@ def predictions_of(
     return outputs if method == "predict_log_proba" else np.exp(outputs)
 
 
-def leaves_idle(training: Training, spec: NetworkSpec) -> bool:
+def leaves_idle(training: TrainingSettings, spec: NetworkSpec) -> bool:
     """Return whether one network of a spec leaves its device idle most of the time."""
     return training.device == "gpu" and spec.network == "cnn"
 
 
-KINDS = (NetworkEstimators(),)
+SHARED_FITS = (NetworkEstimators(),)

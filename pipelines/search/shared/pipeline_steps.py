@@ -12,14 +12,19 @@ from typing import Any
 from pipelines.data.dataset import copy_of
 from pipelines.data.generators import seed_generators, state_of_generators
 from pipelines.errors import error_line
-from pipelines.search.shared.base import Rows, identity
-from pipelines.search.shared.narrowing import Narrowing, drew, is_deterministic, narrowing_of
+from pipelines.search.shared.base import PipelineRows, identity
+from pipelines.search.shared.narrowing import (
+    Narrowing,
+    drew_at_random,
+    is_deterministic,
+    narrowing_of,
+)
 
 MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """A transformer of a pipeline.
 
     Attributes
@@ -38,8 +43,8 @@ class Step:
 
 
 def decompose(
-    estimator: Any, judged: dict[Hashable, bool] | None = None
-) -> tuple[list[Step], Any] | None:
+    estimator: Any, judgements: dict[Hashable, bool] | None = None
+) -> tuple[list[PipelineStep], Any] | None:
     """Return the first steps of a pipeline and its last; None for one that has to stay whole.
 
     An estimator that is no pipeline is its own last step.
@@ -48,7 +53,7 @@ def decompose(
     ----------
     judged : whether a step can be shared, by its key; what is judged here is added
     """
-    judged = {} if judged is None else judged
+    judgements = {} if judgements is None else judgements
     if type(estimator).__name__ != "Pipeline":  # a search without scikit-learn comes here, too
         return [], estimator
     from sklearn.pipeline import Pipeline
@@ -65,9 +70,9 @@ def decompose(
         if transformer is None or transformer == "passthrough":
             continue
         step = _step(name, transformer)
-        if step.key not in judged:
-            judged[step.key] = is_deterministic(transformer)
-        if not judged[step.key]:
+        if step.key not in judgements:
+            judgements[step.key] = is_deterministic(transformer)
+        if not judgements[step.key]:
             return None
         steps.append(step)
     return steps, final
@@ -78,13 +83,13 @@ def last_of(estimator: Any) -> Any:
     return estimator.steps[-1][1] if type(estimator).__name__ == "Pipeline" else estimator
 
 
-def _step(name: str, transformer: Any) -> Step:
+def _step(name: str, transformer: Any) -> PipelineStep:
     output = vars(transformer).get("_sklearn_output_config")  # a table, or an array
     narrowing = narrowing_of(transformer) if output is None else None
     if narrowing is None or (width := narrowing.width_of(transformer)) is None:
-        return Step(name, transformer, (identity(transformer), repr(output)))
+        return PipelineStep(name, transformer, (identity(transformer), repr(output)))
     key = identity(transformer, {narrowing.parameter, *narrowing.ignored})
-    return Step(name, transformer, key, width, narrowing)
+    return PipelineStep(name, transformer, key, width, narrowing)
 
 
 class StepCache:
@@ -96,12 +101,17 @@ class StepCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._transformed: OrderedDict[Hashable, tuple[Any, Rows]] = OrderedDict()
+        self._transformed: OrderedDict[Hashable, tuple[Any, PipelineRows]] = OrderedDict()
         self._refused = dict[Hashable, str]()  # why: pipelines by themselves say so, each
 
     def prepare(
-        self, steps: Sequence[Step], widest: Sequence[Any], rows: Rows, y: Any, key: Hashable
-    ) -> tuple[dict[str, Any], Rows, int]:
+        self,
+        steps: Sequence[PipelineStep],
+        widest: Sequence[Any],
+        rows: PipelineRows,
+        y: Any,
+        key: Hashable,
+    ) -> tuple[dict[str, Any], PipelineRows, int]:
         """Fit steps, or take them from an earlier pipeline on the same rows.
 
         Parameters
@@ -123,23 +133,25 @@ class StepCache:
             A step draws random numbers, which pipelines by themselves would each draw.
         """
         fitted, n_made = dict[str, Any](), 0
-        for step, most in zip(steps, widest, strict=True):
-            narrowing, before = step.narrowing, rows
-            if narrowing is None or not narrowing.holds(step.transformer, most, rows):
-                most = step.width
-            key = (key, step.key, most)
-            (transformer, rows), is_new = self._kept(key, partial(_fit, step, before, y, most))
+        for step, fit_width in zip(steps, widest, strict=True):
+            narrowing, input_rows = step.narrowing, rows
+            if narrowing is None or not narrowing.holds(step.transformer, fit_width, rows):
+                fit_width = step.width
+            key = (key, step.key, fit_width)
+            (transformer, rows), is_new = self._fetch(
+                key, partial(_fit, step, input_rows, y, fit_width)
+            )
             n_made += is_new
-            if narrowing is not None and step.width != most:
-                cut = partial(narrowing.cut, transformer, rows, step.width, before)
+            if narrowing is not None and step.width != fit_width:
+                cut = partial(narrowing.cut, transformer, rows, step.width, input_rows)
                 key = (key, step.width)
-                (transformer, rows), _ = self._kept(key, cut)
+                (transformer, rows), _ = self._fetch(key, cut)
             fitted[step.name] = transformer
         return fitted, replace(rows, key=key), n_made
 
-    def _kept(
-        self, key: Hashable, make: Callable[[], tuple[Any, Rows]]
-    ) -> tuple[tuple[Any, Rows], bool]:
+    def _fetch(
+        self, key: Hashable, make: Callable[[], tuple[Any, PipelineRows]]
+    ) -> tuple[tuple[Any, PipelineRows], bool]:
         """A transformer and its rows, and whether they were made now."""
         with self._lock:
             if reason := self._refused.get(key):
@@ -148,10 +160,10 @@ class StepCache:
                 seed_generators(key)
                 state = state_of_generators()
                 try:
-                    made = make()
+                    result = make()
                     if state_of_generators() != state:
                         raise ValueError("a step draws without a seed: pipelines do not share it")
-                    self._transformed[key] = made
+                    self._transformed[key] = result
                 except Exception as error:
                     self._refused[key] = error_line(error)
                     raise
@@ -165,21 +177,25 @@ class StepCache:
         return sum(rows.n_bytes for _, rows in self._transformed.values())
 
 
-def _fit(step: Step, rows: Rows, y: Any, most: Any) -> tuple[Any, Rows]:
+def _fit(
+    step: PipelineStep, rows: PipelineRows, y: Any, fit_width: Any
+) -> tuple[Any, PipelineRows]:
     """Fit a step, of a width that others share; give it and the rows as it transforms them."""
     from sklearn.base import clone
 
     transformer = clone(step.transformer)
-    if step.narrowing is not None and most is not None:
-        transformer.set_params(**{step.narrowing.parameter: most})
+    if step.narrowing is not None and fit_width is not None:
+        transformer.set_params(**{step.narrowing.parameter: fit_width})
     X, y = copy_of(rows.fit), copy_of(y)  # some write to what they are given
     if step.narrowing is not None and not step.narrowing.needs_rows():
-        return transformer.fit(X, y), Rows(None, {})
+        return transformer.fit(X, y), PipelineRows(None, {})
     if hasattr(transformer, "fit_transform"):
-        trained = transformer.fit_transform(X, y)
+        train_rows = transformer.fit_transform(X, y)
     else:
-        trained = transformer.fit(X, y).transform(X)
-    if drew(transformer):
+        train_rows = transformer.fit(X, y).transform(X)
+    if drew_at_random(transformer):
         raise ValueError(f"{step.name} draws without a seed: pipelines do not share it")
-    asked = {name: transformer.transform(copy_of(part)) for name, part in rows.asked.items()}
-    return transformer, Rows(trained, asked)
+    prediction_rows = {
+        name: transformer.transform(copy_of(part)) for name, part in rows.prediction_rows.items()
+    }
+    return transformer, PipelineRows(train_rows, prediction_rows)

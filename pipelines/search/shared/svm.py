@@ -82,13 +82,13 @@ class SVMParameters:
         return PathSVC(**options, decision=self.settings.decision)
 
 
-def settings_of(estimator: Any, rows: SplitRows) -> Settings:
+def backend_settings(estimator: Any, rows: SplitRows) -> Settings:
     """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
     if isinstance(estimator, SVMParameters):
         settings, n = estimator.settings, estimator.settings.n_landmarks
         least = min(n, LEAST_LANDMARKS)
-        return replace(settings, n_landmarks=max(least, math.ceil(rows.share * n)))
-    n_threads = rows.n_threads or max([own.num_threads for own in _libraries()], default=1)
+        return replace(settings, n_landmarks=max(least, math.ceil(rows.fraction * n)))
+    n_threads = rows.n_threads or max([library.num_threads for library in _libraries()], default=1)
     return replace(Settings.of(estimator), n_threads=n_threads)
 
 
@@ -99,7 +99,7 @@ def landmarks_of(estimator: Any) -> int:
     return estimator.n_landmarks if getattr(estimator, "approximation", None) else 0
 
 
-def predicted_cost(C: float, gamma: float, n_features: int) -> float:
+def relative_fit_cost(C: float, gamma: float, n_features: int) -> float:
     """Return relative time of one fit of scaled rows.
 
     Fitted by eye to times on MNIST and digits: ten times as much where C * gamma is
@@ -126,10 +126,10 @@ class KernelMachines(SharedFit):
 
     def with_landmarks(self) -> Self:
         """The same for candidates on landmarks: their splits share nothing."""
-        kind = copy(self)
-        kind.on_landmarks, kind.linear_rows = True, None
-        kind.unlike_few_rows = "few rows have few landmarks"
-        return kind
+        landmark_fit = copy(self)
+        landmark_fit.on_landmarks, landmark_fit.linear_rows = True, None
+        landmark_fit.unlike_few_rows = "few rows have few landmarks"
+        return landmark_fit
 
     def group_key(self, estimator: Any) -> Hashable | None:
         """See ``SharedFit.group_key``; with the seed, where it chooses landmarks."""
@@ -158,8 +158,8 @@ class KernelMachines(SharedFit):
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """Partition the estimators by gamma."""
         by_gamma: dict[Any, list[int]] = defaultdict(list)
-        for i, one in enumerate(estimators):
-            by_gamma["none" if one.kernel == "linear" else one.gamma].append(i)
+        for i, estimator in enumerate(estimators):
+            by_gamma["none" if estimator.kernel == "linear" else estimator.gamma].append(i)
         return list(by_gamma.values())
 
     def draw(self, estimator: Any) -> None:
@@ -180,35 +180,42 @@ class KernelMachines(SharedFit):
         """See ``SharedFit``; of the path solver."""
         if landmarks_of(estimators[0]):
             return math.inf
-        each = first_use.svc_seconds(n_rows, n_features)
-        n_paths = len({(one.kernel, one.gamma, getattr(one, "epsilon", 0)) for one in estimators})
+        seconds_per_fit = first_use.svc_seconds(n_rows, n_features)
+        n_paths = len(
+            {
+                (estimator.kernel, estimator.gamma, getattr(estimator, "epsilon", 0))
+                for estimator in estimators
+            }
+        )
         gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
-        return each * n_splits * (len(estimators) - n_paths / gain)
+        return seconds_per_fit * n_splits * (len(estimators) - n_paths / gain)
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        gammas = list(dict.fromkeys(one.gamma for one in estimators))
+        gammas = list(dict.fromkeys(estimator.gamma for estimator in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
-        more = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
-        Cs = {one.C for one in estimators}
-        return f"gamma={first}{more} " + (
+        suffix = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
+        Cs = {estimator.C for estimator in estimators}
+        return f"gamma={first}{suffix} " + (
             f"C={estimators[0].C:.6g}" if len(Cs) == 1 else f"{len(Cs)} C"
         )
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
         if n := landmarks_of(estimators[0]):
-            gammas = {one.gamma for one in estimators}
+            gammas = {estimator.gamma for estimator in estimators}
             products = (
                 len(gammas) * (n + n_features) * PRODUCT_SECONDS + len(estimators) * STEPS_SECONDS
             )
             return n_rows * n * products / SECONDS_OF_COST
         scale = (n_rows / ROWS_OF_A_UNIT_OF_TIME) ** 2
         return scale * sum(
-            predicted_cost(
-                float(one.C),
-                1 / max(n_features, 1) if isinstance(one.gamma, str) else float(one.gamma),
+            relative_fit_cost(
+                float(estimator.C),
+                1 / max(n_features, 1)
+                if isinstance(estimator.gamma, str)
+                else float(estimator.gamma),
                 n_features,
             )
-            for one in estimators
+            for estimator in estimators
         )
 
     def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
@@ -216,8 +223,10 @@ class KernelMachines(SharedFit):
         from pipelines.svm.cpu.class_products import memory_needed  # numba, too
         from pipelines.svm.cpu.threads import fits_in_memory
 
-        own = getattr(estimator, "settings", None)  # of svm_grid, which has an option for it
-        settings, n_rows = own or Settings.of(estimator), len(y)
+        grid_settings = getattr(
+            estimator, "settings", None
+        )  # of svm_grid, which has an option for it
+        settings, n_rows = grid_settings or Settings.of(estimator), len(y)
         if (
             settings.n_landmarks
             or self.linear_rows is None
@@ -225,27 +234,27 @@ class KernelMachines(SharedFit):
         ):
             return 1.0, ""
         n_bytes, memory = 4 * n_rows**2, settings.memory_bytes
-        pairs = settings.decision == "ovo" and not isinstance(self, SVRs)
-        needed = math.inf
-        how = "row by row, about seven times slower"
-        if pairs:
-            needed = memory_needed(np.unique(y, return_counts=True)[1], n_threads)
-            if needed <= memory:
+        is_by_pairs = settings.decision == "ovo" and not isinstance(self, SVRs)
+        min_bytes = math.inf
+        method = "row by row, about seven times slower"
+        if is_by_pairs:
+            min_bytes = memory_needed(np.unique(y, return_counts=True)[1], n_threads)
+            if min_bytes <= memory:
                 return 1.0, ""
-            how = "pair of classes by pair"
-        limit = "--memory is" if own else "the solver holds at most"
-        words = (
+            method = "pair of classes by pair"
+        limit = "--memory is" if grid_settings else "the solver holds at most"
+        message = (
             f"the kernel of {n_rows:,} rows is {n_bytes / 1e9:,.0f} GB, {limit} "
-            f"{memory / 2**30:.3g} GiB: it is computed anew in blocks, {how}"
+            f"{memory / 2**30:.3g} GiB: it is computed anew in blocks, {method}"
         )
-        if own and needed < FAR_BEYOND * memory:
-            words += (
-                f"; with --memory {math.ceil(needed / 2**30)}, where there is as much, the half "
+        if grid_settings and min_bytes < FAR_BEYOND * memory:
+            message += (
+                f"; with --memory {math.ceil(min_bytes / 2**30)}, where there is as much, the half "
                 "that pairs need is kept"
             )
         if n_bytes > FAR_BEYOND * memory:
-            words += "; --limit, --strategy race and --time-budget are the ways to less work"
-        return 1.0 if pairs else ON_DEMAND, words
+            message += "; --limit, --strategy race and --time-budget are the ways to less work"
+        return 1.0 if is_by_pairs else ON_DEMAND, message
 
 
 class SVCs(KernelMachines):
@@ -282,8 +291,8 @@ class SVCs(KernelMachines):
         if type(estimator).__module__.startswith("sklearn."):  # without numba
             return type(estimator).__name__ == "SVC"
         # One of another backend than this has its own.
-        own = getattr(estimator, "backend", (self.solver, self.device))
-        return super().knows(estimator) and own == (self.solver, self.device)
+        estimator_backend = getattr(estimator, "backend", (self.solver, self.device))
+        return super().knows(estimator) and estimator_backend == (self.solver, self.device)
 
     @property
     def backend(self) -> Backend:
@@ -304,16 +313,18 @@ class SVCs(KernelMachines):
 
     def brief(self, estimators: Sequence[Any]) -> SharedFit:
         """See ``SharedFit``; ``SVC`` itself, where it would be asked for the same."""
-        kind = BriefSVCs(self.seconds_to_start())
-        return kind if self.may_be_brief and all(map(kind.accepts, estimators)) else self
+        brief_fit = BriefSVCs(self.seconds_to_start())
+        return brief_fit if self.may_be_brief and all(map(brief_fit.accepts, estimators)) else self
 
     def accepts(self, estimator: Any) -> bool:
         """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
-        plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
+        is_plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
         if estimator.decision_function_shape == "ovo" and self.solver != "path":
             return False  # the values of pairs
-        given = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
-        return plain and (super().accepts(estimator) or (given and 0 < estimator.C < np.inf))
+        is_precomputed = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
+        return is_plain and (
+            super().accepts(estimator) or (is_precomputed and 0 < estimator.C < np.inf)
+        )
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """See ``SharedFit.partition``.
@@ -328,11 +339,11 @@ class SVCs(KernelMachines):
         if not backend.shares_gammas or self.on_landmarks:
             return by_gamma
         n_tasks = min(n_workers, len(by_gamma))
-        return [[i for some in by_gamma[n::n_tasks] for i in some] for n in range(n_tasks)]
+        return [[i for members in by_gamma[n::n_tasks] for i in members] for n in range(n_tasks)]
 
     def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
         """The settings of the backend."""
-        return settings_of(estimator, rows)
+        return backend_settings(estimator, rows)
 
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
@@ -359,8 +370,8 @@ class SVCs(KernelMachines):
                 factors = factors_by_code(settings.class_weight, classes)
                 settings = replace(settings, class_weight=factors)
         n_done, n_fits = 0, len(estimators) * rows.n_splits
-        places = {number: place for place, number in enumerate(rows.numbers)}
-        parts = [rows.parts_asked(place) for place in range(rows.n_splits)]
+        positions = {number: position for position, number in enumerate(rows.numbers)}
+        parts = [rows.part_slices(position) for position in range(rows.n_splits)]
         for gammas, Cs, numbers, members in _batches(estimators, X, splits, rows.numbers):
             n_cells = len(gammas) * len(Cs) * len(numbers)
             work = Work(
@@ -376,19 +387,21 @@ class SVCs(KernelMachines):
                 rows.data.placement,
                 rows.key,
             )
-            for item in backend.fit_cells(work):
-                if isinstance(item, Progress):
-                    yield item.within(n_done / n_fits, n_cells / n_fits)
+            for outcome in backend.fit_cells(work):
+                if isinstance(outcome, Progress):
+                    yield outcome.within(n_done / n_fits, n_cells / n_fits)
                     continue
-                g, c = divmod(item.candidate, len(Cs))
-                made = c == 0 or not backend.shares_C or item.implementation != ""
-                place = places[item.split]
-                if isinstance(item.predict, Predictions):
-                    predictions = dict(item.predict.by_method)
+                g, c = divmod(outcome.candidate, len(Cs))
+                is_new = c == 0 or not backend.shares_C or outcome.implementation != ""
+                position = positions[outcome.split]
+                if isinstance(outcome.predict, Predictions):
+                    predictions = dict(outcome.predict.by_method)
                     predictions["predict"] = classes[predictions["predict"]]
-                    item.predict = Predictions(predictions, parts[place])
-                item.classes = classes
-                yield from _members(item, members[Cs[c], gammas[g], item.split], place, made)
+                    outcome.predict = Predictions(predictions, parts[position])
+                outcome.classes = classes
+                yield from _members(
+                    outcome, members[Cs[c], gammas[g], outcome.split], position, is_new
+                )
             n_done += n_cells
 
 
@@ -431,12 +444,12 @@ def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.n
             raise ValueError("the training rows of a class weigh nothing")
 
 
-def _members(fit: Fit, members: Sequence[int], split: int, made: bool) -> Iterator[Fit]:
+def _members(fit: Fit, members: Sequence[int], split: int, is_new: bool) -> Iterator[Fit]:
     """Yield the fit of a cell for each of the estimators that it stands for.
 
     Iterations, and the fit if it was ``made`` for this cell, count for the first of them.
     """
-    fit.split, fit.n_fits = split, int(made)
+    fit.split, fit.n_fits = split, int(is_new)
     copies = [replace(fit, candidate=member, n_iterations=0, n_fits=0) for member in members[1:]]
     if members:
         fit.candidate = members[0]
@@ -450,24 +463,24 @@ def _batches(
     """Yield gammas, C's and splits for calls of a backend, and for each (C, gamma, split) the
     places of the estimators that it stands for: gammas with the same C on the same splits."""
     members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
-    on, Cs = defaultdict(set), defaultdict(set)
+    split_numbers, Cs = defaultdict(set), defaultdict(set)
     for number in numbers:
         gammas: dict[Any, float] = {}
-        for i, one in enumerate(estimators):
-            if one.gamma not in gammas:
-                gammas[one.gamma] = 1.0  # of a kernel without gamma
-                if one.kernel not in ("linear", PRECOMPUTED):
-                    some = X[splits[number][0]] if one.gamma == "scale" else X
-                    gammas[one.gamma] = gamma_of(one.gamma, some)
-            gamma, C = gammas[one.gamma], float(one.C)
+        for i, estimator in enumerate(estimators):
+            if estimator.gamma not in gammas:
+                gammas[estimator.gamma] = 1.0  # of a kernel without gamma
+                if estimator.kernel not in ("linear", PRECOMPUTED):
+                    gamma_rows = X[splits[number][0]] if estimator.gamma == "scale" else X
+                    gammas[estimator.gamma] = gamma_of(estimator.gamma, gamma_rows)
+            gamma, C = gammas[estimator.gamma], float(estimator.C)
             members[C, gamma, number].append(i)
-            on[gamma].add(number)
+            split_numbers[gamma].add(number)
             Cs[gamma].add(C)
-    alike = defaultdict(list)
-    for gamma in on:
-        alike[tuple(sorted(Cs[gamma])), tuple(sorted(on[gamma]))].append(gamma)
-    for (own_Cs, own_splits), some in alike.items():
-        yield tuple(some), own_Cs, own_splits, members
+    gammas_by_grid = defaultdict(list)
+    for gamma in split_numbers:
+        gammas_by_grid[tuple(sorted(Cs[gamma])), tuple(sorted(split_numbers[gamma]))].append(gamma)
+    for (own_Cs, own_splits), grid_gammas in gammas_by_grid.items():
+        yield tuple(grid_gammas), own_Cs, own_splits, members
 
 
 class SVRs(KernelMachines):
@@ -496,11 +509,11 @@ class SVRs(KernelMachines):
     ) -> Iterator[Fit | Progress]:
         from pipelines.svm.cpu.regression import solve_regression
         from pipelines.svm.landmarks.search import solve_landmarks_regression
-        from pipelines.svm.path_svr import target_scaling
+        from pipelines.svm.path_svr import target_moments
 
         X, y, splits = rows.matrix("cpu")
         y, first = np.asarray(y, np.float64), estimators[0]
-        settings = settings_of(first, rows)
+        settings = backend_settings(first, rows)
         scales = isinstance(first, SVMParameters) or getattr(first, "scale_target", False)
         # Splits whose targets are scaled have targets, and a call, of their own.
         groups = [[number] for number in rows.numbers] if scales else [rows.numbers]
@@ -512,29 +525,33 @@ class SVRs(KernelMachines):
         ]
         n_done, n_fits = 0, len(estimators) * rows.n_splits
         for gamma, Cs, numbers, members in paths:
-            mean, scale = target_scaling(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
-            alike: dict[tuple[int, float, float], list[int]] = defaultdict(list)
+            mean, scale = target_moments(y[splits[numbers[0]][0]]) if scales else (0.0, 1.0)
+            members_by_cell: dict[tuple[int, float, float], list[int]] = defaultdict(list)
             for number, C in product(numbers, Cs):
                 for i in members[C, gamma, number]:
-                    alike[number, float(estimators[i].epsilon), C].append(i)
-            epsilons = sorted({epsilon for _, epsilon, _ in alike})
-            n_cells = sum(map(len, alike.values()))
+                    members_by_cell[number, float(estimators[i].epsilon), C].append(i)
+            epsilons = sorted({epsilon for _, epsilon, _ in members_by_cell})
+            n_cells = sum(map(len, members_by_cell.values()))
             solve: Callable[..., Any] = partial(solve_regression, **vars(settings))
             if settings.n_landmarks:
                 solve = partial(solve_landmarks_regression, settings=settings)
-            own_splits, scaled = [splits[number] for number in numbers], (y - mean) / scale
+            own_splits, scaled_targets = [splits[number] for number in numbers], (y - mean) / scale
             weights = rows.weights(None)
-            for item in solve(X, scaled, gamma, Cs, epsilons, own_splits, sample_weight=weights):
-                if isinstance(item, Progress):
-                    yield item.within(n_done / n_fits, n_cells / n_fits)
+            for outcome in solve(
+                X, scaled_targets, gamma, Cs, epsilons, own_splits, sample_weight=weights
+            ):
+                if isinstance(outcome, Progress):
+                    yield outcome.within(n_done / n_fits, n_cells / n_fits)
                     continue
-                e, c = divmod(item.candidate, len(Cs))
-                item.split = numbers[item.split]
-                assert isinstance(item.predict, Predictions)
-                values = item.predict.by_method["predict"] * scale + mean
-                place = rows.numbers.index(item.split)
-                item.predict = Predictions({"predict": values}, rows.parts_asked(place))
-                yield from _members(item, alike[item.split, epsilons[e], Cs[c]], place, c == 0)
+                e, c = divmod(outcome.candidate, len(Cs))
+                outcome.split = numbers[outcome.split]
+                assert isinstance(outcome.predict, Predictions)
+                values = outcome.predict.by_method["predict"] * scale + mean
+                position = rows.numbers.index(outcome.split)
+                outcome.predict = Predictions({"predict": values}, rows.part_slices(position))
+                yield from _members(
+                    outcome, members_by_cell[outcome.split, epsilons[e], Cs[c]], position, c == 0
+                )
             n_done += n_cells
 
 
@@ -543,8 +560,8 @@ def _libraries() -> list[Any]:
     """The libraries with threads that are loaded: to look for them takes longer than some fits."""
     from threadpoolctl import ThreadpoolController
 
-    found: list[Any] = ThreadpoolController().lib_controllers
-    return found
+    libraries: list[Any] = ThreadpoolController().lib_controllers
+    return libraries
 
 
-KINDS = (SVCs(), SVRs())
+SHARED_FITS = (SVCs(), SVRs())

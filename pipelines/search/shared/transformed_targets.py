@@ -111,8 +111,8 @@ def _shared_fit_of(regressor: Any) -> SharedEstimators | None:
     """The shared work of a regressor, where that gives fitted estimators."""
     from pipelines.search.shared import shared_fit_of
 
-    kind = shared_fit_of(regressor)
-    return kind if isinstance(kind, SharedEstimators) else None
+    shared_fit = shared_fit_of(regressor)
+    return shared_fit if isinstance(shared_fit, SharedEstimators) else None
 
 
-KINDS = (TransformedTargets(),)
+SHARED_FITS = (TransformedTargets(),)

@@ -54,8 +54,8 @@ class Trees(SharedEstimators):
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         if len(estimators) == 1:  # its own pruning is the faster
             return [estimators[0].fit(X, y, **weights)]
-        grown = uncut(estimators).fit(X, y, **weights)
-        growth, fitted = Growth(grown.tree_, most_alpha(estimators)), []
+        grown = uncut_estimator(estimators).fit(X, y, **weights)
+        growth, fitted = Growth(grown.tree_, largest_alpha(estimators)), []
         for estimator in estimators:
             model = growth.cut(grown, estimator)
             model.random_state = copy.deepcopy(grown.random_state)
@@ -78,13 +78,13 @@ def can_be_cut(estimator: Any) -> bool:
     )
 
 
-def uncut(estimators: Sequence[Any]) -> Any:
+def uncut_estimator(estimators: Sequence[Any]) -> Any:
     """An unfitted tree, or forest, that holds those of all limits; see ``Growth``."""
-    most = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
-    return clone(most).set_params(**{ALPHA: 0.0})
+    largest = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
+    return clone(largest).set_params(**{ALPHA: 0.0})
 
 
-def most_alpha(estimators: Sequence[Any]) -> float:
+def largest_alpha(estimators: Sequence[Any]) -> float:
     """The ``ccp_alpha`` of the tree, or forest, that is pruned most."""
     return max(float(estimator.ccp_alpha) for estimator in estimators)
 
@@ -98,10 +98,13 @@ class Growth:
     most : the largest ``ccp_alpha`` that it will be pruned by
     """
 
-    def __init__(self, tree: Any, most: float) -> None:
-        self.tree, self.most = tree, most
-        self._of_leaves: dict[Any, Growth] = {}
-        self._left, self._right = tree.children_left.tolist(), tree.children_right.tolist()
+    def __init__(self, tree: Any, max_alpha: float) -> None:
+        self.tree, self.max_alpha = tree, max_alpha
+        self._by_n_leaves: dict[Any, Growth] = {}
+        self._left_children, self._right_children = (
+            tree.children_left.tolist(),
+            tree.children_right.tolist(),
+        )
 
     def cut(self, grown: Any, estimator: Any) -> Any:
         """The estimator of this tree as it would be with another's limits."""
@@ -110,19 +113,22 @@ class Growth:
             estimator.max_leaf_nodes,
             estimator.ccp_alpha,
         )
-        if leaves not in self._of_leaves:
-            self._of_leaves[leaves] = self._first(leaves)
-        model.tree_ = self._of_leaves[leaves]._pruned(alpha)
+        if leaves not in self._by_n_leaves:
+            self._by_n_leaves[leaves] = self._first_leaves(leaves)
+        model.tree_ = self._by_n_leaves[leaves]._prune(alpha)
         return model
 
-    def _first(self, n_leaves: int | None) -> Growth:
+    def _first_leaves(self, n_leaves: int | None) -> Growth:
         """The first leaves of a tree that was grown best-first, or all that there are."""
         if n_leaves is None or n_leaves >= self.tree.n_leaves:
             return self
-        kept = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes
-        return Growth(self._part(kept, self.tree.children_left[kept] >= len(kept)), self.most)
+        kept_nodes = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes
+        return Growth(
+            self._subtree(kept_nodes, self.tree.children_left[kept_nodes] >= len(kept_nodes)),
+            self.max_alpha,
+        )
 
-    def _pruned(self, alpha: float) -> Any:
+    def _prune(self, alpha: float) -> Any:
         """The tree of the least cost, its impurity and ``alpha`` for each leaf.
 
         The weakest link is cut, again and again (Breiman et al., Classification and Regression
@@ -130,12 +136,12 @@ class Growth:
         """
         if alpha == 0.0:
             return self.tree
-        alphas, closed, gone = self._weakest_links
+        alphas, leaf_ranks, cut_off_ranks = self._weakest_links
         n_cut = int(np.argmax(alphas > alpha))  # the last one is infinite
-        kept = self._depth_first[gone[self._depth_first] >= n_cut]
-        return self._part(kept, closed[kept] < n_cut)
+        kept_nodes = self._depth_first[cut_off_ranks[self._depth_first] >= n_cut]
+        return self._subtree(kept_nodes, leaf_ranks[kept_nodes] < n_cut)
 
-    def _part(self, kept: np.ndarray, is_cut: np.ndarray) -> Any:
+    def _subtree(self, kept_nodes: np.ndarray, is_cut: np.ndarray) -> Any:
         """The tree of some nodes.
 
         Parameters
@@ -144,8 +150,8 @@ class Growth:
         is_cut : bool array, which of them lose their children
         """
         make, arguments, state = self.tree.__reduce__()
-        nodes, numbers = state["nodes"][kept], np.full(self.tree.node_count, NO_CHILD)
-        numbers[kept] = np.arange(len(kept))
+        nodes, numbers = state["nodes"][kept_nodes], np.full(self.tree.node_count, NO_CHILD)
+        numbers[kept_nodes] = np.arange(len(kept_nodes))
         is_leaf = is_cut | (nodes["left_child"] == NO_CHILD)
         for side in ("left_child", "right_child"):
             nodes[side] = np.where(is_leaf, NO_CHILD, numbers[nodes[side]])
@@ -153,10 +159,10 @@ class Growth:
         part = make(*arguments)
         part.__setstate__(
             {
-                "max_depth": int(self._depths[kept].max()),
-                "node_count": len(kept),
+                "max_depth": int(self._depths[kept_nodes].max()),
+                "node_count": len(kept_nodes),
                 "nodes": nodes,
-                "values": state["values"][kept],
+                "values": state["values"][kept_nodes],
             }
         )
         return part
@@ -164,10 +170,12 @@ class Growth:
     @cached_property
     def _parents(self) -> list[int]:
         """The number of each node's parent, which is smaller than its own; -1 of the first."""
-        parents = [NO_CHILD] * len(self._left)
-        for node, (left, right) in enumerate(zip(self._left, self._right, strict=True)):
-            if left != NO_CHILD:
-                parents[left] = parents[right] = node
+        parents = [NO_CHILD] * len(self._left_children)
+        for node, (left_child, right_child) in enumerate(
+            zip(self._left_children, self._right_children, strict=True)
+        ):
+            if left_child != NO_CHILD:
+                parents[left_child] = parents[right_child] = node
         return parents
 
     @cached_property
@@ -188,8 +196,8 @@ class Growth:
         while stack:
             node = stack.pop()
             yield node
-            if self._left[node] != NO_CHILD:
-                stack += self._right[node], self._left[node]
+            if self._left_children[node] != NO_CHILD:
+                stack += self._right_children[node], self._left_children[node]
 
     @cached_property
     def _weakest_links(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,7 +215,7 @@ class Growth:
         weights = self.tree.weighted_n_node_samples
         costs = (weights * self.tree.impurity / weights[0]).tolist()
         branches, n_leaves = [0.0] * len(costs), [0] * len(costs)
-        inner = [node for node, child in enumerate(self._left) if child != NO_CHILD]
+        inner = [node for node, child in enumerate(self._left_children) if child != NO_CHILD]
         for leaf in sorted({*range(len(costs))} - {*inner}):
             branches[leaf] = costs[leaf]
             for node in self._ancestors(leaf):
@@ -221,17 +229,17 @@ class Growth:
         heap = [(alpha, node) for node, alpha in strengths.items()]
         heapq.heapify(heap)
         alphas: list[float] = []
-        closed, gone = [math.inf] * len(costs), [math.inf] * len(costs)
+        leaf_ranks, cut_off_ranks = [math.inf] * len(costs), [math.inf] * len(costs)
         while heap:
             alpha, link = heapq.heappop(heap)
             if strengths.get(link) != alpha:  # it is cut, or another since
                 continue
-            if alpha > self.most:
+            if alpha > self.max_alpha:
                 break
             for node in self._descendants(link):
                 strengths.pop(node, None)
-                gone[node] = min(gone[node], len(alphas))
-            closed[link], gone[link] = len(alphas), math.inf
+                cut_off_ranks[node] = min(cut_off_ranks[node], len(alphas))
+            leaf_ranks[link], cut_off_ranks[link] = len(alphas), math.inf
             alphas.append(alpha)
             rise, n_fewer = costs[link] - branches[link], n_leaves[link] - 1
             for node in self._ancestors(link):
@@ -239,7 +247,7 @@ class Growth:
                 n_leaves[node] -= n_fewer
                 strengths[node] = strength(node)
                 heapq.heappush(heap, (strengths[node], node))
-        return np.array([*alphas, math.inf]), np.array(closed), np.array(gone)
+        return np.array([*alphas, math.inf]), np.array(leaf_ranks), np.array(cut_off_ranks)
 
     def _ancestors(self, node: int) -> Iterator[int]:
         """Yield all nodes above one, the nearest first."""
@@ -247,4 +255,4 @@ class Growth:
             yield node
 
 
-KINDS = (Trees(),)
+SHARED_FITS = (Trees(),)

@@ -64,7 +64,9 @@ class Scope:
     n_rows: int
     seed: int = 0
     parameters: Sequence[Mapping[str, Any]] = ()
-    cost: Callable[[Sequence[int], int, float], float] = lambda members, n, share: len(members) * n
+    cost: Callable[[Sequence[int], int, float], float] = lambda members, n, fraction: (
+        len(members) * n
+    )
     splits_share: bool = False
 
     @property
@@ -90,7 +92,7 @@ class Stop:
     """
 
     n_splits: int
-    share: float
+    fraction: float
     behind: float | None
 
 
@@ -115,7 +117,7 @@ class Strategy(ABC):
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.rows: dict[Cell, Row] = {}
-        self.wanted: dict[Cell, None] = {}
+        self.requested_cells: dict[Cell, None] = {}
         self.stopped: dict[int, Stop] = {}
 
     @classmethod
@@ -124,7 +126,7 @@ class Strategy(ABC):
         return cls(scope)
 
     @classmethod
-    def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+    def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
         """The shares of the rows, below 1, that it may ask for."""
         return ()
 
@@ -146,9 +148,9 @@ class Strategy(ABC):
         """What will likely be wanted, for workers that would idle until the last rows come."""
         return ()
 
-    def score(self, candidate: int, split: int, share: float = WHOLE) -> float | None:
+    def score(self, candidate: int, split: int, fraction: float = WHOLE) -> float | None:
         """The score of a candidate on a split; larger is better, None of a fit that failed."""
-        score: float | None = self.rows[candidate, split, share]["score"]
+        score: float | None = self.rows[candidate, split, fraction]["score"]
         return score
 
 
@@ -170,7 +172,7 @@ class RoundStrategy(Strategy):
         requests = next(self._rounds, None)
         if requests is not None:
             cells = dict.fromkeys(cell for request in requests for cell in request.cells)
-            self.wanted |= cells
+            self.requested_cells |= cells
             self._missing = cells.keys() - self.rows.keys()
         return requests
 

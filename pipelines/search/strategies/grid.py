@@ -17,12 +17,12 @@ class Grid(RoundStrategy):
     decides = False
 
     def rounds(self) -> Iterator[Sequence[Request]]:
-        scope, levels = self.scope, levels_of(self.scope.parameters)
+        scope, levels = self.scope, halving_levels(self.scope.parameters)
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         yield [Request(tuple(group), scope.splits) for group in groups]
 
 
-def levels_of(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def halving_levels(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     """How often the distance between values is to be halved until a candidate is met, by its place.
 
     Of an axis of seven values that in the middle is of level 0, the second and sixth are of level
@@ -35,10 +35,10 @@ def levels_of(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
             values.setdefault(repr(value), len(values))
     levels = {name: _levels_of_axis(len(values)) for name, values in axes.items()}
     return {
-        place: max(
+        number: max(
             (levels[name][axes[name][repr(value)]] for name, value in candidate.items()), default=0
         )
-        for place, candidate in enumerate(parameters)
+        for number, candidate in enumerate(parameters)
     }
 
 

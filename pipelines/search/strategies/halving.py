@@ -33,10 +33,10 @@ class Halving(RoundStrategy):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.alive = scope.candidates
-        self._share, self._next = WHOLE, WHOLE  # of the present round and the next
+        self._fraction, self._next_fraction = WHOLE, WHOLE  # of the present round and the next
 
     @classmethod
-    def shares(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+    def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
         """See ``Strategy``; ascending.
 
         There are as many as leave at most ``FACTOR`` candidates for all rows, if the first has
@@ -48,49 +48,51 @@ class Halving(RoundStrategy):
 
     def rounds(self) -> Iterator[Sequence[Request]]:
         scope = self.scope
-        shares = [*self.shares(len(scope.candidates), scope.n_rows, scope.n_splits), WHOLE]
-        for self._share, self._next in zip(shares, [*shares[1:], WHOLE], strict=True):
-            yield self._requests(self.alive, self._share)
-            if self._share < WHOLE:
-                self._give_up(self._share)
+        fractions = [*self.fractions(len(scope.candidates), scope.n_rows, scope.n_splits), WHOLE]
+        for self._fraction, self._next_fraction in zip(
+            fractions, [*fractions[1:], WHOLE], strict=True
+        ):
+            yield self._requests(self.alive, self._fraction)
+            if self._fraction < WHOLE:
+                self._give_up(self._fraction)
 
     def ahead(self) -> Sequence[Request]:
         """The next round of the best third of those that have all rows of this one.
 
         So does asynchronous halving (Li et al., MLSys 2020), which goes on with them.
         """
-        if self._share == WHOLE:
+        if self._fraction == WHOLE:
             return ()
         splits = self.scope.splits
-        ready = [i for i in self.alive if all((i, n, self._share) in self.rows for n in splits)]
-        best = self._ranked(ready, self._share)[: len(ready) // FACTOR]
-        return self._requests(best, self._next)
+        ready = [i for i in self.alive if all((i, n, self._fraction) in self.rows for n in splits)]
+        best = self._rank(ready, self._fraction)[: len(ready) // FACTOR]
+        return self._requests(best, self._next_fraction)
 
-    def _requests(self, candidates: Sequence[int], share: float) -> list[Request]:
+    def _requests(self, candidates: Sequence[int], fraction: float) -> list[Request]:
         """A request for each group that has some of these candidates."""
-        places = {candidate: place for place, candidate in enumerate(candidates)}
-        groups = [tuple(i for i in group if i in places) for group in self.scope.groups]
-        groups = sorted(filter(None, groups), key=lambda group: min(places[i] for i in group))
-        return [Request(group, self.scope.splits, share) for group in groups]
+        ranks = {candidate: rank for rank, candidate in enumerate(candidates)}
+        groups = [tuple(i for i in group if i in ranks) for group in self.scope.groups]
+        groups = sorted(filter(None, groups), key=lambda group: min(ranks[i] for i in group))
+        return [Request(group, self.scope.splits, fraction) for group in groups]
 
-    def _mean(self, candidate: int, share: float) -> float:
+    def _mean(self, candidate: int, fraction: float) -> float:
         """The mean score of a candidate on all splits of a share; NaN if a fit failed."""
-        scores = [self.score(candidate, split, share) for split in self.scope.splits]
+        scores = [self.score(candidate, split, fraction) for split in self.scope.splits]
         return math.nan if None in scores else float(np.mean([score or 0.0 for score in scores]))
 
-    def _ranked(self, candidates: Sequence[int], share: float) -> list[int]:
+    def _rank(self, candidates: Sequence[int], fraction: float) -> list[int]:
         """Candidates, best first; of equals the first one, and failed ones last."""
-        means = {i: self._mean(i, share) for i in candidates}
+        means = {i: self._mean(i, fraction) for i in candidates}
         return sorted(candidates, key=lambda i: (math.isnan(means[i]), -means[i], i))
 
-    def _give_up(self, share: float) -> None:
+    def _give_up(self, fraction: float) -> None:
         """Keep the best third."""
-        ranked = self._ranked(self.alive, share)
-        n_kept, best = math.ceil(len(ranked) / FACTOR), self._mean(ranked[0], share)
+        ranked = self._rank(self.alive, fraction)
+        n_kept, best = math.ceil(len(ranked) / FACTOR), self._mean(ranked[0], fraction)
         for i in ranked[n_kept:]:
-            behind = best - self._mean(i, share)
+            behind = best - self._mean(i, fraction)
             self.stopped[i] = Stop(
-                self.scope.n_splits, share, None if math.isnan(behind) else behind
+                self.scope.n_splits, fraction, None if math.isnan(behind) else behind
             )
         self.alive = ranked[:n_kept]  # the best is tried first, as time may end
 

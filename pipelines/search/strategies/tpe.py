@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import optuna
 
 # A candidate is drawn without the scores of so many before it, which may still be at work.
-LEAST_WINDOW, WINDOW_SHARE = 4, 8
-MOST_STARTUP, STARTUP_SHARE = 10, 4  # drawn at random, before the first is drawn by scores
+LEAST_WINDOW, WINDOW_DIVISOR = 4, 8
+MOST_STARTUP, STARTUP_DIVISOR = 10, 4  # drawn at random, before the first is drawn by scores
 TRIES, RANDOM_TRIES = 5, 50  # for a candidate that is none of those before
 BRANCH = "branch"
 
 
 @dataclass(frozen=True)
-class Source:
+class CandidateSource:
     """Where the candidates of an algorithm are drawn from.
 
     Attributes
@@ -58,11 +58,11 @@ class Study:
     is_exhausted : whether nothing new was found to draw
     """
 
-    source: Source
+    source: CandidateSource
     n_startup: int
     seeds: tuple[int, int]
     trials: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    candidates: list[int] = field(default_factory=list)
     n_told: int = 0
     is_exhausted: bool = False
     _drawn: set[str] = field(default_factory=set)
@@ -106,13 +106,13 @@ class Study:
             # Where scores leave one place to draw from, chance finds those that are left.
             self._study.sampler = self._sampler if number < TRIES else self._random
             trial = self._study.ask()
-            parameters = suggested(trial, self.source.branches)
+            parameters = suggested_parameters(trial, self.source.branches)
             text = repr(sorted(parameters.items()))
             if text not in self._drawn:
                 self._drawn.add(text)
                 self.trials.append(trial.number)
-                self.places.append(self.source.add(parameters))
-                return self.places[-1]
+                self.candidates.append(self.source.add(parameters))
+                return self.candidates[-1]
             self.tell(trial.number, None)
         self.is_exhausted = True
         return None
@@ -147,12 +147,14 @@ class TPE(Strategy):
 
     draws = True
 
-    def __init__(self, scope: Scope, sources: Sequence[Source], n_iter: int = N_ITER) -> None:
+    def __init__(
+        self, scope: Scope, sources: Sequence[CandidateSource], n_iter: int = N_ITER
+    ) -> None:
         super().__init__(scope)
         need_optuna()
         self.n_iter = n_iter
-        self.window = max(LEAST_WINDOW, -(-n_iter // WINDOW_SHARE))
-        n_startup = min(MOST_STARTUP, max(2, n_iter // STARTUP_SHARE))
+        self.window = max(LEAST_WINDOW, -(-n_iter // WINDOW_DIVISOR))
+        n_startup = min(MOST_STARTUP, max(2, n_iter // STARTUP_DIVISOR))
         seeds = np.random.SeedSequence(scope.seed).spawn(len(sources))
         self.studies = [
             Study(source, n_startup, tuple(seed.generate_state(2).tolist()))
@@ -164,12 +166,16 @@ class TPE(Strategy):
         requests = list[Request]()
         while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
             for study in self.studies:
-                if not study.is_exhausted and (place := study.draw()) is not None:
-                    requests.append(Request((place,), self.scope.splits))
+                if not study.is_exhausted and (candidate := study.draw()) is not None:
+                    requests.append(Request((candidate,), self.scope.splits))
             self._n_drawn += 1
         cells = dict.fromkeys(cell for request in requests for cell in request.cells)
-        self.wanted |= cells
-        if requests or self._n_drawn < self.n_iter or self.wanted.keys() - self.rows.keys():
+        self.requested_cells |= cells
+        if (
+            requests
+            or self._n_drawn < self.n_iter
+            or self.requested_cells.keys() - self.rows.keys()
+        ):
             return requests
         return None
 
@@ -178,31 +184,36 @@ class TPE(Strategy):
         new = [
             (study, i)
             for study in self.studies
-            for i in range(study.n_told, min(n, len(study.places)))
+            for i in range(study.n_told, min(n, len(study.candidates)))
         ]
-        cells = ((study.places[i], split, WHOLE) for study, i in new for split in self.scope.splits)
+        cells = (
+            (study.candidates[i], split, WHOLE) for study, i in new for split in self.scope.splits
+        )
         if not all(cell in self.rows for cell in cells):
             return False
         for study, i in new:
-            study.tell(study.trials[i], self._mean(study.places[i]))
+            study.tell(study.trials[i], self._mean(study.candidates[i]))
             study.n_told = i + 1
         return True
 
-    def _mean(self, place: int) -> float | None:
+    def _mean(self, candidate: int) -> float | None:
         """The mean score of a candidate; None where a fit failed."""
-        scores = [self.score(place, split) for split in self.scope.splits]
-        known = [score for score in scores if score is not None]
-        return None if len(known) < len(scores) else float(np.mean(known))
+        scores = [self.score(candidate, split) for split in self.scope.splits]
+        known_scores = [score for score in scores if score is not None]
+        return None if len(known_scores) < len(scores) else float(np.mean(known_scores))
 
 
-def suggested(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
+def suggested_parameters(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
     """The parameters that a trial suggests, of one of the branches, which is a parameter itself."""
     number, prefix = 0, ""
     if len(branches) > 1:
         number = trial.suggest_categorical(BRANCH, range(len(branches)))
         prefix = f"{number} "
     parameters = branches[number].parameters.items()
-    return {name: suggested_value(trial, prefix + name, one) for name, one in parameters}
+    return {
+        name: suggested_value(trial, prefix + name, distribution)
+        for name, distribution in parameters
+    }
 
 
 def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) -> Any:
@@ -212,11 +223,11 @@ def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) 
     """
     bounds = distribution.bounds
     low, high, log = bounds.low, bounds.high, bounds.log
-    if bounds.kind == "float":
+    if bounds.value_type == "float":
         return trial.suggest_float(name, low, high, log=log)
-    if bounds.kind == "int":
+    if bounds.value_type == "int":
         return trial.suggest_int(name, int(low), int(high), log=log)
-    if bounds.kind == "unit":
+    if bounds.value_type == "unit":
         return distribution.at(trial.suggest_float(name, low, float(np.nextafter(high, low))))
     assert isinstance(distribution, Choice)
     values = distribution.values
@@ -227,8 +238,10 @@ def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) 
 
 def is_axis(values: Sequence[Any]) -> bool:
     """Whether values are numbers in order."""
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-    return numbers and all(one < other for one, other in pairwise(values))
+    are_numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values
+    )
+    return are_numbers and all(value < next_value for value, next_value in pairwise(values))
 
 
 def need_optuna() -> None:

@@ -106,16 +106,16 @@ class OneByOne(Backend):
 
     def _fit_cell(self, fit: Fit, work: Work, C: float, gamma: float) -> None:
         """Fit a cell; write to ``fit``."""
-        train, asked = work.splits[fit.split]
+        train, validation = work.splits[fit.split]
         try:
             X_train = work.X[to_device(train, self.device)]
-            X_asked = work.X[to_device(asked, self.device)]
+            X_validation = work.X[to_device(validation, self.device)]
             started = perf_counter()
             fitted = self.fit(X_train, work.y[train], C, gamma, work.settings)
-            between = perf_counter()
-            predictions = {"predict": to_host(fitted.predict(X_asked))}
+            fit_end = perf_counter()
+            predictions = {"predict": to_host(fitted.predict(X_validation))}
             if work.decisions:
-                predictions["decision_function"] = to_host(fitted.decision_function(X_asked))
+                predictions["decision_function"] = to_host(fitted.decision_function(X_validation))
             ended = perf_counter()
         except MemoryError as error:
             fit.error = out_of_memory(error)
@@ -124,7 +124,7 @@ class OneByOne(Backend):
             fit.error = str(error)
             return
         fit.predict = Predictions(predictions)
-        fit.fit_seconds, fit.score_seconds = between - started, ended - between
+        fit.fit_seconds, fit.score_seconds = fit_end - started, ended - fit_end
         fit.n_support, fit.n_iterations, fit.converged = self.summarize(fitted)
 
     def fit_parts(

@@ -75,9 +75,9 @@ class BriefBackend(SklearnBackend):
         of_pairs = settings.decision == "ovo" or n_classes == 2
         n_problems = n_classes * (n_classes - 1) // 2 if of_pairs else n_classes
         n_rows = 2 * len(y) // n_classes if of_pairs else len(y)
-        each = iteration_seconds(n_rows)
-        limit = max(1, int(self.seconds_left / each / max(1, n_problems)))  # of a problem
+        step_seconds = iteration_seconds(n_rows)
+        limit = max(1, int(self.seconds_left / step_seconds / max(1, n_problems)))  # of a problem
         fitted = super().fit(X, y, C, gamma, replace(settings, max_iter=limit))
         _, n_iterations, converged = self.summarize(fitted)
-        self.seconds_left = self.seconds_left - each * n_iterations if converged else 0.0
+        self.seconds_left = self.seconds_left - step_seconds * n_iterations if converged else 0.0
         return fitted

@@ -76,9 +76,11 @@ class CumlBackend(OneByOne):
             if settings.class_weight is not None:
                 # Of the sides (0: negative), balanced over all classes as in SVC; but for pairs
                 # the other classes have one factor, see SVMGridSearch.
-                each = class_factors(layout, problem, np.ones(len(y)), settings.class_weight)
-                factors = {0: each[positive - 1 if negative is None else negative]}
-                factors[1] = each[positive]
+                factor_of_code = class_factors(
+                    layout, problem, np.ones(len(y)), settings.class_weight
+                )
+                factors = {0: factor_of_code[positive - 1 if negative is None else negative]}
+                factors[1] = factor_of_code[positive]
             parameters = settings.svc | {"class_weight": factors}
             svc = SVC(C=C, gamma=gamma, **parameters, output_type="cupy")
             target = (codes[rows] == positive).astype(np.float32)

@@ -59,7 +59,7 @@ class PathBackend(Backend):
             return self.solve_on_landmarks(work)
         from pipelines.svm.cpu.path import solve_path  # numba, too
 
-        kept = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
+        cache = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
         return solve_path(
             work.X,
             work.y,
@@ -67,7 +67,7 @@ class PathBackend(Backend):
             work.Cs,
             work.splits,
             **vars(work.settings),
-            kept=kept,
+            cache=cache,
             only=work.numbers,
             return_decisions=work.decisions,
             sample_weight=work.sample_weight,
@@ -99,8 +99,8 @@ class PathBackend(Backend):
                 machine = fit_landmarks(X, y, C, gamma, settings)
             return machine.support, machine.coefficients, machine.intercepts
         with self._one_at_a_time:
-            found = self.fit_path(X, y, C, gamma, **vars(settings))
-        return found.support, np.ascontiguousarray(found.dual_coef.T), found.intercept
+            fitted = self.fit_path(X, y, C, gamma, **vars(settings))
+        return fitted.support, np.ascontiguousarray(fitted.dual_coef.T), fitted.intercept
 
 
 def _in_form(fit: Fit, work: Work, n_classes: int) -> Predictions:

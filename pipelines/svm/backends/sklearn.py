@@ -51,7 +51,7 @@ class SklearnBackend(OneByOne):
     def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if hasattr(fitted, "estimators_"):
             return join_problems(
-                [(one.support_, one.dual_coef_[0], one.intercept_[0]) for one in fitted.estimators_]
+                [(svc.support_, svc.dual_coef_[0], svc.intercept_[0]) for svc in fitted.estimators_]
             )
         if len(fitted.classes_) == 2:  # scikit-learn turns the sign of a single problem round
             return fitted.support_, -fitted.dual_coef_.T, -fitted.intercept_

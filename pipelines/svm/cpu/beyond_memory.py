@@ -22,12 +22,12 @@ from pipelines.svm.cpu.working_set import (
     intercept_of,
     keep_most_violating,
     optimality,
-    select,
+    select_rows,
     subtract_rows,
 )
 from pipelines.svm.distances import finish_distances
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.rules import INNER_GAP, SCALE_SHARE
+from pipelines.svm.rules import INNER_GAP, SCALE_FRACTION
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns that one thread works on at once.
@@ -58,8 +58,10 @@ class KernelRows:
         self.kernel, self.n_computed = kernel, 0
         self._rows, self._pool = rows, pool
         self._norms = np.einsum("ij,ij->i", rows, rows)
-        own = np.zeros(n, np.float32) if kernel.of_distances else self._norms.astype(np.float32)
-        self.diagonal = kernel_values(own[:, None], kernel)[:, 0]
+        squared_norms = (
+            np.zeros(n, np.float32) if kernel.of_distances else self._norms.astype(np.float32)
+        )
+        self.diagonal = kernel_values(squared_norms[:, None], kernel)[:, 0]
         self.capacity = int(min(n, max(64, memory_bytes // (4 * n))))
         self._slot = np.full(n, -1, np.int64)
         self._owner = np.full(self.capacity, -1, np.int64)
@@ -72,13 +74,15 @@ class KernelRows:
             for piece in pieces
         ]
 
-    def block(self, some: np.ndarray, others: slice | np.ndarray) -> np.ndarray:
+    def block(self, row_numbers: np.ndarray, other_numbers: slice | np.ndarray) -> np.ndarray:
         """Return kernel of some rows against others; float32 (len(some), len(others))."""
-        rows, beside, norms = self._rows[some], self._rows[others], self._norms
-        products = rows @ beside.T
+        rows, other_rows, norms = self._rows[row_numbers], self._rows[other_numbers], self._norms
+        products = rows @ other_rows.T
         shared = np.empty(products.shape, np.float32)
         if self.kernel.of_distances:
-            finish_distances(products, rows, beside, norms[some], norms[others], shared)
+            finish_distances(
+                products, rows, other_rows, norms[row_numbers], norms[other_numbers], shared
+            )
         else:
             shared[...] = products
         return kernel_values(shared, self.kernel, shared)
@@ -86,17 +90,17 @@ class KernelRows:
     def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
         """Return kernel of the members from ``first`` on against all members, its last
         square part exactly symmetric; float32 (len(members) - first, len(members))."""
-        found = self.block(members[first:], members)
-        square = found[:, first:]
+        columns = self.block(members[first:], members)
+        square = columns[:, first:]
         square[...] = np.tril(square) + np.tril(square, -1).T
-        return found
+        return columns
 
-    def _fetch(self, wanted: np.ndarray) -> np.ndarray:
+    def _fetch(self, rows: np.ndarray) -> np.ndarray:
         """Fetch the wanted rows, at most ``capacity``; return their places in the store."""
         self._now += 1
-        held = self._slot[wanted]
-        self._used[held[held >= 0]] = self._now
-        missing = wanted[held < 0]
+        occupied_slots = self._slot[rows]
+        self._used[occupied_slots[occupied_slots >= 0]] = self._now
+        missing = rows[occupied_slots < 0]
         if missing.size:
             slots = np.argpartition(self._used, missing.size - 1)[: missing.size]
             dropped = self._owner[slots]
@@ -110,20 +114,22 @@ class KernelRows:
                 store[slots] = self.block(missing, columns)
 
             list(self._pool.map(fill, self._store))
-        return self._slot[wanted]
+        return self._slot[rows]
 
     def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
         """Compute ``residual -= factors @ kernel[rows]``, of shapes (n,), (m,) and (m,)."""
         for at in range(0, rows.size, self.capacity):
             slots = self._fetch(rows[at : at + self.capacity])
-            some = factors[at : at + self.capacity]
+            row_factors = factors[at : at + self.capacity]
 
             def work(
-                piece: tuple[slice, np.ndarray], slots: np.ndarray = slots, some: np.ndarray = some
+                piece: tuple[slice, np.ndarray],
+                slots: np.ndarray = slots,
+                row_factors: np.ndarray = row_factors,
             ) -> None:
                 columns, store = piece
                 part = residual[None, columns]
-                subtract_rows(part, 0, part.shape[1], store, slots, some, len(some))
+                subtract_rows(part, 0, part.shape[1], store, slots, row_factors, len(row_factors))
 
             list(self._pool.map(work, self._store))
 
@@ -133,19 +139,19 @@ class _Members:
 
     def __init__(self, source: KernelRows, largest: int) -> None:
         self.source, self.rows = source, np.empty(0, np.int64)
-        self.place = np.full(source.diagonal.size, -1, np.int64)
+        self.position = np.full(source.diagonal.size, -1, np.int64)
         self.compact = np.empty((largest, largest + 16), np.float32)
 
-    def hold(self, wanted: np.ndarray) -> None:
+    def hold(self, rows: np.ndarray) -> None:
         """Load at least the wanted rows into the members."""
-        new = wanted[self.place[wanted] < 0]
+        new = rows[self.position[rows] < 0]
         total = self.rows.size + new.size
-        if total > min(len(self.compact), wanted.size + wanted.size // 2 + 32):
-            self.place[self.rows] = -1
-            self.rows, new = np.empty(0, np.int64), wanted
+        if total > min(len(self.compact), rows.size + rows.size // 2 + 32):
+            self.position[self.rows] = -1
+            self.rows, new = np.empty(0, np.int64), rows
         first = self.rows.size
         self.rows = np.concatenate((self.rows, new))
-        self.place[new] = np.arange(first, self.rows.size)
+        self.position[new] = np.arange(first, self.rows.size)
         if new.size:
             columns = self.source.new_columns(self.rows, first)
             self.compact[first : self.rows.size, : self.rows.size] = columns
@@ -163,7 +169,7 @@ def _solve_one_C(
             return done, CONVERGED
         if done >= limit:
             return done, ITERATION_LIMIT
-        count = select(state, numbers, n, level, i, j)
+        count = select_rows(state, numbers, n, level, i, j)
         if count > largest:
             keep_most_violating(state, numbers, largest)
         members.hold(np.flatnonzero(numbers[CHOSEN]))
@@ -195,7 +201,7 @@ def largest_working_set(n: int, memory_bytes: int) -> int:
 def walk_rows(
     source: KernelRows,
     largest: int,
-    given: np.ndarray,
+    problem_data: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
@@ -206,18 +212,18 @@ def walk_rows(
     source : kernel rows of the problem's rows
     largest : number of rows of a working set
     """
-    (state, numbers), members = new_state(given, Cs[0]), _Members(source, largest)
+    (state, numbers), members = new_state(problem_data, Cs[0]), _Members(source, largest)
     solved = walk_on(
         -1,
         partial(_solve_one_C, members, state, numbers),
         partial(source.subtract, state[TRIAL_RESIDUAL]),
-        given,
+        problem_data,
         state,
         numbers,
         Cs,
         tol,
         limit,
-        SCALE_SHARE,
+        SCALE_FRACTION,
         out,
     )
     out.repeat_from(solved)
@@ -239,10 +245,17 @@ def _pulls(
     step = int(max(16, min(n, _BLOCK_BYTES // (8 * n))))
 
     def work(first: int) -> None:
-        some = np.arange(first, min(first + step, n))
-        found = np.empty((*pulls.shape[:2], some.size))
-        class_pulls(source.block(some, slice(0, n)), starts, weights, 0, some.size, found)
-        pulls[:, :, some] = found
+        row_numbers = np.arange(first, min(first + step, n))
+        block_pulls = np.empty((*pulls.shape[:2], row_numbers.size))
+        class_pulls(
+            source.block(row_numbers, slice(0, n)),
+            starts,
+            weights,
+            0,
+            row_numbers.size,
+            block_pulls,
+        )
+        pulls[:, :, row_numbers] = block_pulls
 
     list(pool.map(work, range(0, n, step)))
     return pulls

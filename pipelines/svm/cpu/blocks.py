@@ -23,9 +23,9 @@ def copy_block(kernel: np.ndarray, rows: np.ndarray, block: np.ndarray) -> None:
     for start, stop in as_runs(rows):
         pieces.append((slice(start, stop), slice(at, at + stop - start)))
         at += stop - start
-    for some, at_some in pieces:
-        for others, at_others in pieces:
-            block[at_some, at_others] = kernel[some, others]
+    for source_rows, target_rows in pieces:
+        for source_columns, target_columns in pieces:
+            block[target_rows, target_columns] = kernel[source_rows, source_columns]
 
 
 @compiled("reassoc", "nsz", "contract")

@@ -36,7 +36,7 @@ def jobs_in_order(numbers: Sequence[int], folds: Sequence[int], n_rows: int) -> 
         return [[(number, fold)] for fold in folds for number in numbers]
     jobs: list[Job] = [[(number, fold) for fold in folds] for number in numbers]
     # One job for all folds of a problem, where enough are left to balance the threads.
-    return jobs if len(jobs) >= 16 else [[one] for job in jobs for one in job]
+    return jobs if len(jobs) >= 16 else [[part] for job in jobs for part in job]
 
 
 def solve_by_fold(
@@ -54,8 +54,8 @@ def solve_by_fold(
     finish : function of a fold, called on the thread that solved its last problem
     pool : executor, or None for the caller's thread
     """
-    left = Counter(fold for job in jobs for _, fold in job)
-    n_folds, n_jobs, guard = len(left), left.total(), threading.Lock()
+    remaining = Counter(fold for job in jobs for _, fold in job)
+    n_folds, n_jobs, guard = len(remaining), remaining.total(), threading.Lock()
     done: SimpleQueue[tuple[int, Found] | Progress | BaseException] = SimpleQueue()
     reported = time.monotonic()
 
@@ -65,12 +65,12 @@ def solve_by_fold(
             for number, fold in job:
                 solve(number, fold)
                 with guard:
-                    left[fold] -= 1
-                    is_last, now = left[fold] == 0, time.monotonic()
+                    remaining[fold] -= 1
+                    is_last, now = remaining[fold] == 0, time.monotonic()
                     is_due = is_last or now - reported >= SECONDS_BETWEEN_REPORTS
                     reported = now if is_due else reported
                     if is_due:
-                        done.put(Progress(1 - left.total() / n_jobs))
+                        done.put(Progress(1 - remaining.total() / n_jobs))
                 if is_last:
                     done.put((fold, finish(fold)))
         except BaseException as error:

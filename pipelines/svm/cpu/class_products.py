@@ -13,7 +13,7 @@ from pipelines.svm.cpu.kernels import cross_products, shared_products
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Search
+from pipelines.svm.search import PathSearch
 
 _TILE = 128  # rows and columns: both sides of a transposition stay in cache
 
@@ -44,15 +44,15 @@ class ClassProducts:
         def between(pair: tuple[int, int]) -> np.ndarray:
             return cross_products(classes[pair[0]], classes[pair[1]], kernel)
 
-        def within(some: np.ndarray) -> np.ndarray:
-            return shared_products(some, kernel)
+        def within(class_rows: np.ndarray) -> np.ndarray:
+            return shared_products(class_rows, kernel)
 
         pairs = list(combinations(range(len(classes)), 2))
         self._blocks = dict(zip(pairs, pool.map(between, pairs), strict=True))
         for code, block in enumerate(pool.map(within, classes)):
             self._blocks[code, code] = block
 
-    def between(self, some: np.ndarray, others: np.ndarray, out: np.ndarray) -> None:
+    def between(self, row_numbers: np.ndarray, other_numbers: np.ndarray, out: np.ndarray) -> None:
         """Write the products of some rows with others.
 
         Parameters
@@ -60,13 +60,15 @@ class ClassProducts:
         some, others : increasing int64 arrays of row numbers
         out : float32 array of shape (len(some), len(others)), output
         """
-        columns = list(self._pieces(others))
-        for code, of_class, at in self._pieces(some):
-            for other, of_other, beside in columns:
+        columns = list(self._pieces(other_numbers))
+        for code, of_class, row_slice in self._pieces(row_numbers):
+            for other, of_other, column_slice in columns:
                 if code <= other:
-                    out[at, beside] = self._blocks[code, other][of_class, of_other]
+                    out[row_slice, column_slice] = self._blocks[code, other][of_class, of_other]
                 else:
-                    _transpose(self._blocks[other, code][of_other, of_class], out[at, beside])
+                    _transpose(
+                        self._blocks[other, code][of_other, of_class], out[row_slice, column_slice]
+                    )
 
     def _pieces(self, rows: np.ndarray) -> Iterator[tuple[int, slice, slice]]:
         """Yield runs of rows of one class each: class, slice of the class, slice of ``rows``."""
@@ -92,18 +94,18 @@ def memory_needed(sizes: np.ndarray, n_threads: int) -> float:
 
 
 def products_by_class(
-    search: Search, rows: np.ndarray, resources: Resources
+    search: PathSearch, rows: np.ndarray, resources: Resources
 ) -> ClassProducts | None:
     """Return the products of a search one-vs-one, made once for all its gammas.
 
     Returns None where they have no room beside a pair's kernel for every thread.
     """
-    if "by class" not in search.kept:
+    if "by class" not in search.cache:
         needed = memory_needed(np.diff(search.layout.starts), resources.n_threads)
         if needed > resources.memory_bytes:
             return None
-        search.kept["by class"] = ClassProducts(
+        search.cache["by class"] = ClassProducts(
             rows, search.kernel, search.layout.starts, resources.pool
         )
-    found: ClassProducts = search.kept["by class"]
-    return found
+    products: ClassProducts = search.cache["by class"]
+    return products

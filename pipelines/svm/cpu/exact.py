@@ -85,28 +85,28 @@ class ExactRows:
         # Pages that are not written take no memory.
         self.store = np.empty((min(n, most_bytes // (8 * n)), n)) if store is None else store
         self.slot = np.full(n, -1, np.int64)
-        own = np.zeros(n)
+        squared_norms = np.zeros(n)
         if not kernel.of_distances:
-            own = np.einsum("fk,fk->k", self._columns, self._columns)
-        self.diagonal = _apply(own, kernel)
+            squared_norms = np.einsum("fk,fk->k", self._columns, self._columns)
+        self.diagonal = _apply(squared_norms, kernel)
 
-    def hold(self, wanted: np.ndarray) -> bool:
+    def hold(self, row_numbers: np.ndarray) -> bool:
         """Load the wanted rows, distinct numbers, into the store; False: there is no room."""
         with self._guard:
-            missing = wanted[self.slot[wanted] < 0]
+            missing = row_numbers[self.slot[row_numbers] < 0]
             first, last = self._n_held, self._n_held + missing.size
             if last > len(self.store):
                 return False
-            made, slots = self.store[first:last], np.arange(first, last)
+            destination, slots = self.store[first:last], np.arange(first, last)
             if self._products is None:
                 _products_of(self._columns, missing, self._kernel.of_distances, self.store, slots)
             else:
-                products, known = self._products
-                new = missing[~known[missing]]
+                products, is_computed = self._products
+                new = missing[~is_computed[missing]]
                 _products_of(self._columns, new, self._kernel.of_distances, products, new)
-                known[new] = True
-                np.take(products, missing, axis=0, out=made, mode="clip")
-            _apply(made, self._kernel)
+                is_computed[new] = True
+                np.take(products, missing, axis=0, out=destination, mode="clip")
+            _apply(destination, self._kernel)
             self._n_held = last
             self.slot[missing] = slots  # at last: other threads look here
             return True
@@ -129,47 +129,50 @@ class ExactKernel:
         kernel: Kernel,
         memory_bytes: int,
         n_threads: int,
-        kept: dict[str, Any] | None = None,
+        cache: dict[str, Any] | None = None,
     ) -> None:
         self._rows, self._kernel = rows, kernel
         self._memory_bytes, self._n_threads = memory_bytes, n_threads
-        self._kept = {} if kept is None else kept
+        self._cache = {} if cache is None else cache
         self._guard = threading.Lock()
         self._all: ExactRows | None = None
 
-    def of(self, places: np.ndarray | None) -> ExactRows:
+    def of(self, row_numbers: np.ndarray | None) -> ExactRows:
         """Return the kernel of some rows, for one walk.
 
         That of all rows, for None, is shared by all walks, or one walk's own if too large: what a
         walk can hold is then a matter of its problem alone.
         """
-        if places is not None or 8 * len(self._rows) ** 2 > self._memory_bytes:
-            rows = self._rows if places is None else self._rows[places]
+        if row_numbers is not None or 8 * len(self._rows) ** 2 > self._memory_bytes:
+            rows = self._rows if row_numbers is None else self._rows[row_numbers]
             return ExactRows(rows, self._kernel, self._memory_bytes // self._n_threads)
         with self._guard:
             if self._all is None:
                 n, n_features = self._rows.shape
                 if n_features >= _MANY_FEATURES and 2 * 8 * n * n <= self._memory_bytes:
-                    made = self._kept.get("exact products") or (np.empty((n, n)), np.zeros(n, bool))
-                    self._kept["exact products"] = made
+                    products = self._cache.get("exact products") or (
+                        np.empty((n, n)),
+                        np.zeros(n, bool),
+                    )
+                    self._cache["exact products"] = products
                 self._all = ExactRows(
                     self._rows,
                     self._kernel,
                     self._memory_bytes,
-                    self._kept.get("exact"),
-                    self._kept.get("exact products"),
+                    self._cache.get("exact"),
+                    self._cache.get("exact products"),
                 )
-                self._kept["exact"] = self._all.store
+                self._cache["exact"] = self._all.store
             return self._all
 
-    def between(self, places: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def between(self, row_numbers: np.ndarray, other_numbers: np.ndarray) -> np.ndarray:
         """Return the kernel of some rows against others, float64 (m, n); of ``rbf`` not less 1."""
-        some = np.asarray(self._rows[places], np.float64)
-        values = np.empty((len(some), len(others)))
-        for at in range(0, len(others), _ROWS_AT_ONCE):
+        features = np.asarray(self._rows[row_numbers], np.float64)
+        values = np.empty((len(features), len(other_numbers)))
+        for at in range(0, len(other_numbers), _ROWS_AT_ONCE):
             part = slice(at, at + _ROWS_AT_ONCE)
-            beside = np.asarray(self._rows[others[part]], np.float64)
-            values[:, part] = self._kernel.between(some, beside)
+            other_features = np.asarray(self._rows[other_numbers[part]], np.float64)
+            values[:, part] = self._kernel.between(features, other_features)
         return values
 
 

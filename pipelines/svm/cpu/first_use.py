@@ -79,9 +79,9 @@ def kept_in() -> Path:
     """The folder in which numba keeps compiled code of ours, as its locators choose it."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder) / folder_name()
-    beside = FOLDER / "__pycache__"
-    if os.access(beside if beside.exists() else FOLDER, os.W_OK):
-        return beside
+    pycache = FOLDER / "__pycache__"
+    if os.access(pycache if pycache.exists() else FOLDER, os.W_OK):
+        return pycache
     at_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(at_home) / "numba" / folder_name()
 

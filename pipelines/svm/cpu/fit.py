@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel import KERNELS
 from pipelines.svm.multiclass import spread
-from pipelines.svm.search import Layout, Problem, check_size, problems_of, search_all_rows
+from pipelines.svm.search import Layout, PathProblem, check_size, problems_of, search_all_rows
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -36,7 +36,7 @@ class FittedPath:
     """
 
     classes: np.ndarray
-    problems: list[Problem]
+    problems: list[PathProblem]
     support: np.ndarray
     n_support: np.ndarray
     dual_coef: np.ndarray
@@ -77,10 +77,10 @@ def fit_path(
 
     The others are as for ``cross_validate_path``.
     """
-    X, asked = np.asarray(X), Settings(**form)
+    X, settings = np.asarray(X), Settings(**form)
     check_size(X, gamma)
     if may_be_brief and sample_weight is None:
-        brief = _fit_briefly(X, y, C, gamma, asked)
+        brief = _fit_briefly(X, y, C, gamma, settings)
         if brief is not None:
             return brief
     first_use.compile_here()
@@ -93,8 +93,8 @@ def fit_path(
     from pipelines.svm.cpu.solve import solve_rest
     from pipelines.svm.cpu.threads import Resources, open_pool
 
-    Cs = path_to(C) if asked.at().is_definite else np.array([C])
-    search = search_all_rows(y, Cs, gamma, asked, sample_weight)
+    Cs = path_to(C) if settings.at().is_definite else np.array([C])
+    search = search_all_rows(y, Cs, gamma, settings, sample_weight)
     rows = prepare_rows(X, search.kernel, search.layout.order)
     fits = search.kernel.is_given or (
         len(rows) <= MAX_ROWS and 4 * len(rows) ** 2 <= 0.8 * memory_bytes
@@ -105,7 +105,7 @@ def fit_path(
         if fits:
             shared = shared_products(rows, search.kernel, pool)
             kernel_values(shared, search.kernel, shared, pool)
-            exact = resources.exact_kernel(rows, search.kernel, search.kept)
+            exact = resources.exact_kernel(rows, search.kernel, search.cache)
             solved = solve_in_memory(shared, exact, search, out, scores, resources)
         elif search.one_vs_one:
             solved = solve_pairwise(search, rows, None, out, scores, resources)
@@ -165,7 +165,7 @@ def _fit_briefly(
 
 
 def model_of(
-    layout: Layout, problems: list[Problem], out: Solutions, last: np.ndarray
+    layout: Layout, problems: list[PathProblem], out: Solutions, betas: np.ndarray
 ) -> FittedPath:
     """Return support vectors of all problems, class by class, in the order of X.
 
@@ -175,14 +175,14 @@ def model_of(
     dual = np.zeros((len(problems), used.size))
     codes = layout.codes[used]
     if problems[0].second is None:
-        dual[:] = last[used].T
+        dual[:] = betas[used].T
     else:
         number = np.empty((layout.n_classes, layout.n_classes), np.int64)
         for p, problem in enumerate(problems):
             number[problem.first, problem.second] = number[problem.second, problem.first] = p
-        for own in range(layout.n_classes):
-            others, columns = np.arange(layout.n_classes) != own, np.flatnonzero(codes == own)
-            dual[number[own, others][:, None], columns] = last[used[columns]][:, others].T
+        for code in range(layout.n_classes):
+            is_other, columns = np.arange(layout.n_classes) != code, np.flatnonzero(codes == code)
+            dual[number[code, is_other][:, None], columns] = betas[used[columns]][:, is_other].T
     return FittedPath(
         layout.classes,
         problems,

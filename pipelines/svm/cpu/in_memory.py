@@ -14,7 +14,7 @@ from pipelines.svm.cpu.small_pairs import has_small_pairs, shares_of_classes, wa
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
 from pipelines.svm.cpu.threads import Resources, scratch
 from pipelines.svm.cpu.walk import walk
-from pipelines.svm.search import Search
+from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
@@ -67,7 +67,7 @@ def open_block(
 def solve_in_memory(
     kernel: np.ndarray,
     exact: ExactKernel | None,
-    search: Search,
+    search: PathSearch,
     out: Solutions,
     finish: Callable[[int], Found],
     resources: Resources,
@@ -82,19 +82,19 @@ def solve_in_memory(
     exact : the same in double precision, made where it is needed; None for a kernel
         that is not positive definite
     """
-    whole = partial(_open_whole, kernel, exact, resources)
+    open_kernel = partial(_open_whole, kernel, exact, resources)
     if not search.one_vs_one:
-        return solve_rest(search, whole, out, finish, resources, resources.pool)
+        return solve_rest(search, open_kernel, out, finish, resources, resources.pool)
     out.coefficients = search.empty_coefficients()
     if search.of_two:
         if search.validation:
             out.decisions = search.empty_decisions()
         bounds = [search.bounds(0, fold) for fold in range(len(search.weights))]
-        walker, pulls = whole(search.layout.starts, np.stack(bounds))
+        walker, pulls = open_kernel(search.layout.starts, np.stack(bounds))
 
     def solve(number: int, fold: int) -> None:
         if number < 0:
-            for pair in walk_small_pairs(search, kernel, exact, fold, shares[number], out):
+            for pair in walk_small_pairs(search, kernel, exact, fold, class_ranges[number], out):
                 solve(pair, fold)
             return
         rows = search.problems[number].pair_rows(search.layout)
@@ -109,9 +109,9 @@ def solve_in_memory(
         return finish(fold)
 
     if out.pairs.dtype == np.float64 and has_small_pairs(search):
-        shares = shares_of_classes(search, resources.n_threads)
+        class_ranges = shares_of_classes(search, resources.n_threads)
         # Below 0 in the place of a pair's number: pairs that are solved in one call.
-        jobs: list[Job] = [[(-n, f)] for f in search.folds for n in range(len(shares), 0, -1)]
+        jobs: list[Job] = [[(-n, f)] for f in search.folds for n in range(len(class_ranges), 0, -1)]
     else:
         numbers = longest_first(search.layout, search.problems)
         jobs = jobs_in_order(numbers, search.folds, len(kernel))

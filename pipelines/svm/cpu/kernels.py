@@ -35,8 +35,8 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
     float64 array of the same shape, or float32 where the data set is large and that will do
     """
     if kernel.is_given:
-        given = X if order is None else X[np.ix_(order, order)]
-        return np.ascontiguousarray((given + given.T) / 2)  # no hair's breadth from symmetric
+        matrix = X if order is None else X[np.ix_(order, order)]
+        return np.ascontiguousarray((matrix + matrix.T) / 2)  # no hair's breadth from symmetric
     n, n_features = X.shape
     large = float(n) * n * n_features > _FLOAT64_PRODUCTS
     if kernel.of_distances:
@@ -92,34 +92,34 @@ def _finish(
     products: np.ndarray,
     kernel: Kernel,
     rows: np.ndarray,
-    others: np.ndarray,
+    other_rows: np.ndarray,
     norms: np.ndarray,
     other_norms: np.ndarray,
     out: np.ndarray,
 ) -> None:
     """Turn inner products and squared norms into the products that all gammas share."""
     if kernel.of_distances:
-        finish_distances(products, rows, others, norms, other_norms, out)
+        finish_distances(products, rows, other_rows, norms, other_norms, out)
     else:
         out[...] = products
 
 
-def cross_products(rows: np.ndarray, others: np.ndarray, kernel: Kernel) -> np.ndarray:
+def cross_products(rows: np.ndarray, other_rows: np.ndarray, kernel: Kernel) -> np.ndarray:
     """Return the ``shared_products`` between two sets of rows.
 
     Returns
     -------
     float32 array of shape (len(rows), len(others))
     """
-    norms, other_norms = (np.einsum("ij,ij->i", some, some) for some in (rows, others))
+    norms, other_norms = (np.einsum("ij,ij->i", side, side) for side in (rows, other_rows))
     if rows.dtype == np.float32:
-        out = rows @ others.T
-        _finish(out, kernel, rows, others, norms, other_norms, out)
+        out = rows @ other_rows.T
+        _finish(out, kernel, rows, other_rows, norms, other_norms, out)
         return out
-    out = np.empty((len(rows), len(others)), np.float32)
+    out = np.empty((len(rows), len(other_rows)), np.float32)
     for at in range(0, len(rows), _BLOCK_ROWS):  # no second matrix in double precision
         a = slice(at, at + _BLOCK_ROWS)
-        _finish(rows[a] @ others.T, kernel, rows[a], others, norms[a], other_norms, out[a])
+        _finish(rows[a] @ other_rows.T, kernel, rows[a], other_rows, norms[a], other_norms, out[a])
     return out
 
 

@@ -31,13 +31,13 @@ from pipelines.svm.compiled import compiled, integers
 from pipelines.svm.cpu.problem import BETA, LOWER, ONE, RESIDUAL, UPPER, ZERO
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
 from pipelines.svm.rules import (
-    ADDED_SHARE,
+    ADDED_FRACTION,
     LEAST_BATCH,
     LEAST_MOVE,
     MOST_IDLE_STEPS,
     MOST_TRIES,
-    RIDGE_SHARE,
-    VIOLATION_SHARE,
+    RIDGE_FRACTION,
+    VIOLATION_FRACTION,
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
@@ -118,10 +118,10 @@ def _append_one(
     numbers: np.ndarray,
     f: int,
     k: int,
-    known: int,
+    n_known: int,
 ) -> None:
     """Append row k as number f, with its first ``known`` values given."""
-    for p in range(known, f):
+    for p in range(n_known, f):
         value = kernel[k, numbers[FREE, p]] + shift
         factor[f, p] = (value - _dot(factor, p, factor, f, p)) / factor[p, p]
     pivot = kernel[k, k] + shift + ridge - _dot(factor, f, factor, f, f)
@@ -147,9 +147,9 @@ def _append(
     Four at a time, so that the factor is read a quarter as often.
     """
     for first in range(0, n_new, 4):
-        known = ZERO
+        n_known = ZERO
         if first + 4 <= n_new:
-            known = f
+            n_known = f
             i, j, k, m = new[first], new[first + 1], new[first + 2], new[first + 3]
             for p in range(f):
                 w, x, y, z = _dot_four(factor, p, f)
@@ -159,7 +159,7 @@ def _append(
                 factor[f + 2, p] = (kernel[k, q] + shift - y) * pivot
                 factor[f + 3, p] = (kernel[m, q] + shift - z) * pivot
         for at in range(first, min(first + 4, n_new)):
-            _append_one(kernel, shift, ridge, factor, vectors, numbers, f, new[at], known)
+            _append_one(kernel, shift, ridge, factor, vectors, numbers, f, new[at], n_known)
             f += 1
     return f
 
@@ -197,22 +197,22 @@ def _remove(factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int
         if last - first == 4:
             _turn_four(factor, vectors, at, first)
         for p in range(first, last):
-            begin, moved = at, factor[p + 1, at]
+            begin, carry = at, factor[p + 1, at]
             if last - first == 4:  # up to the block's first column that is done
-                begin, moved = first, vectors[LEFT, p - first]
+                begin, carry = first, vectors[LEFT, p - first]
             for j in range(begin, p):
-                following = factor[p + 1, j + 1]
+                next_entry = factor[p + 1, j + 1]
                 cosine, sine = vectors[COSINES, j], vectors[SINES, j]
-                factor[p, j] = cosine * moved + sine * following
-                moved = cosine * following - sine * moved
-            following = factor[p + 1, p + 1]
-            size = np.sqrt(moved * moved + following * following)
-            cosine, sine = moved / size, following / size
+                factor[p, j] = cosine * carry + sine * next_entry
+                carry = cosine * next_entry - sine * carry
+            next_entry = factor[p + 1, p + 1]
+            size = np.sqrt(carry * carry + next_entry * next_entry)
+            cosine, sine = carry / size, next_entry / size
             vectors[COSINES, p], vectors[SINES, p], factor[p, p] = cosine, sine, size
             for side in range(ONES, FORWARD + 1):
-                one, other = vectors[side, p], vectors[side, p + 1]
-                vectors[side, p] = cosine * one + sine * other
-                vectors[side, p + 1] = cosine * other - sine * one
+                value, next_value = vectors[side, p], vectors[side, p + 1]
+                vectors[side, p] = cosine * value + sine * next_value
+                vectors[side, p + 1] = cosine * next_value - sine * value
     return f - 1
 
 
@@ -246,8 +246,8 @@ def _solve_forward(
 ) -> None:
     """Solve for the second right-hand side, from the residuals of the free rows."""
     for p in range(f):
-        found = state[RESIDUAL, numbers[FREE, p]] - _dot(factor, p, vectors, FORWARD, p)
-        vectors[FORWARD, p] = found / factor[p, p]
+        difference = state[RESIDUAL, numbers[FREE, p]] - _dot(factor, p, vectors, FORWARD, p)
+        vectors[FORWARD, p] = difference / factor[p, p]
 
 
 @compiled(*_FAST, inner=True)
@@ -293,17 +293,17 @@ def _remove_bounded(
             if vectors[PINNED, p] != 0.0:
                 f = _remove(factor, vectors, numbers, f, p)
         return f
-    left = ZERO
+    n_left = ZERO
     for p in range(f):
         value = _dot(factor, p, vectors, FORWARD, p + 1)
         if vectors[PINNED, p] == 0.0:
-            vectors[OTHER, left], numbers[FREE, left] = value, numbers[FREE, p]
-            left += 1
-    _factorise(kernel, shift, ridge, factor, vectors, numbers, left)
-    for p in range(left):
-        found = vectors[OTHER, p] - _dot(factor, p, vectors, FORWARD, p)
-        vectors[FORWARD, p] = found / factor[p, p]
-    return left
+            vectors[OTHER, n_left], numbers[FREE, n_left] = value, numbers[FREE, p]
+            n_left += 1
+    _factorise(kernel, shift, ridge, factor, vectors, numbers, n_left)
+    for p in range(n_left):
+        difference = vectors[OTHER, p] - _dot(factor, p, vectors, FORWARD, p)
+        vectors[FORWARD, p] = difference / factor[p, p]
+    return n_left
 
 
 @compiled(inner=True)
@@ -331,9 +331,9 @@ def _spread(reach: float, vectors: np.ndarray, f: int) -> tuple[float, bool]:
 
     Returns the factor of ``EVEN``, and whether all are within their bounds.
     """
-    share = 0.0
+    even_factor = 0.0
     for _ in range(MOST_TRIES):
-        excess, others, within = 0.0, 0.0, True
+        excess, even_sum, is_within = 0.0, 0.0, True
         for p in range(f):
             if vectors[PINNED, p] != 0.0:
                 bound = vectors[MOST, p] if vectors[PINNED, p] > 0.0 else vectors[LEAST, p]
@@ -341,21 +341,21 @@ def _spread(reach: float, vectors: np.ndarray, f: int) -> tuple[float, bool]:
                 excess += bound
             else:
                 excess += reach * vectors[STEP, p]
-                others += vectors[EVEN, p]
-        if others == 0.0:
+                even_sum += vectors[EVEN, p]
+        if even_sum == 0.0:
             return 0.0, False
-        share = -excess / others
+        even_factor = -excess / even_sum
         for p in range(f):
             if vectors[PINNED, p] == 0.0:
-                move = reach * vectors[STEP, p] + share * vectors[EVEN, p]
+                move = reach * vectors[STEP, p] + even_factor * vectors[EVEN, p]
                 vectors[MOVE, p] = move
                 if move > vectors[MOST, p]:
-                    vectors[PINNED, p], within = 1.0, False
+                    vectors[PINNED, p], is_within = 1.0, False
                 elif move < vectors[LEAST, p]:
-                    vectors[PINNED, p], within = -1.0, False
-        if within:
-            return share, True
-    return share, False
+                    vectors[PINNED, p], is_within = -1.0, False
+        if is_within:
+            return even_factor, True
+    return even_factor, False
 
 
 @compiled()
@@ -370,16 +370,16 @@ def _pin_many(
 
     step : along ``STEP`` to the first bound
     """
-    wished, batch = 0.0, ZERO
+    full_gain, batch = 0.0, ZERO
     for p in range(f):
         d, missing = vectors[STEP, p], vectors[FORWARD, p] - level * vectors[ONES, p]
-        wished += missing * missing
+        full_gain += missing * missing
         if d != 0.0:
             time = (vectors[MOST, p] if d > 0.0 else vectors[LEAST, p]) / d
             if time < 1.0:
                 vectors[KEYS, batch], numbers[SORTED, batch] = time, p
                 batch += 1
-    enough, count = (step - 0.5 * step * step) * wished, batch
+    least_gain, count = (step - 0.5 * step * step) * full_gain, batch
     _sort(vectors, numbers, count)
     while batch >= LEAST_BATCH:
         reach = vectors[KEYS, batch] if batch < count else 1.0
@@ -388,19 +388,21 @@ def _pin_many(
         for q in range(batch):
             p = numbers[SORTED, q]
             vectors[PINNED, p] = 1.0 if vectors[STEP, p] > 0.0 else -1.0
-        share, within = _spread(reach, vectors, f)
-        if within:
+        even_factor, is_within = _spread(reach, vectors, f)
+        if is_within:
             for p in range(f):
                 vectors[OTHER, p] = (
                     reach * (vectors[FORWARD, p] - level * vectors[ONES, p])
-                    + share * vectors[ONES, p]
+                    + even_factor * vectors[ONES, p]
                 )
             for p in range(f):
                 if vectors[PINNED, p] != 0.0:
-                    by = reach * vectors[STEP, p] + share * vectors[EVEN, p] - vectors[MOVE, p]
+                    by = (
+                        reach * vectors[STEP, p] + even_factor * vectors[EVEN, p] - vectors[MOVE, p]
+                    )
                     _subtract(vectors, OTHER, factor, p, by, p + 1)
             gain = _dot(vectors, FORWARD, vectors, OTHER, f)
-            if gain - 0.5 * _dot(vectors, OTHER, vectors, OTHER, f) >= enough:
+            if gain - 0.5 * _dot(vectors, OTHER, vectors, OTHER, f) >= least_gain:
                 for p in range(f):
                     vectors[FORWARD, p] -= vectors[OTHER, p]
                     if vectors[PINNED, p] != 0.0:
@@ -477,12 +479,12 @@ def _steps(
                     room = (vectors[MOST, p] if d > 0.0 else vectors[LEAST, p]) / d
                     if room < step:
                         step, at = max(room, 0.0), p
-            many = at >= 0 and _pin_many(factor, vectors, numbers, f, step, level)
+            pins_many = at >= 0 and _pin_many(factor, vectors, numbers, f, step, level)
             moved = 0.0
             for p in range(f):
                 k = numbers[FREE, p]
-                new = state[BETA, k] + (vectors[MOVE, p] if many else step * vectors[STEP, p])
-                if p == at and not many:
+                new = state[BETA, k] + (vectors[MOVE, p] if pins_many else step * vectors[STEP, p])
+                if p == at and not pins_many:
                     new = state[UPPER, k] if vectors[STEP, p] > 0.0 else state[LOWER, k]
                 new = min(max(new, state[LOWER, k]), state[UPPER, k])
                 change = new - state[BETA, k]
@@ -495,7 +497,7 @@ def _steps(
                 # A row that was set free and may not move: fewer at once are safer.
                 if stuck:
                     batch = 0
-                if not many:
+                if not pins_many:
                     for p in range(f):
                         vectors[FORWARD, p] += step * (
                             level * vectors[ONES, p] - vectors[FORWARD, p]
@@ -519,12 +521,12 @@ def _steps(
         else:
             if batch == 0 and alone:  # a row alone can always move, but for rounding
                 _factorise(kernel, shift, ridge, factor, vectors, numbers, f)
-            batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch else 1
+            batch = min(2 * batch, 1 + int(ADDED_FRACTION * f)) if batch else 1
             alone = batch == 1
             room_left = min(batch, capacity - f)
             if room_left <= 0:
                 return done, STALLED, f
-            n_new = _most_violating(state, vectors, numbers, n, level, VIOLATION_SHARE * tol)
+            n_new = _most_violating(state, vectors, numbers, n, level, VIOLATION_FRACTION * tol)
             n_new = min(n_new, room_left)
             if n_new == 0:
                 idle += 1
@@ -596,7 +598,7 @@ class Newton:
         largest = float(np.abs(diagonal).max())
         shift = 1.0 if largest == 0.0 else 0.0
         span = float((upper - lower).max())
-        ridge = max(RIDGE_SHARE * finest / span, resolved * max(largest, 1.0))
+        ridge = max(RIDGE_FRACTION * finest / span, resolved * max(largest, 1.0))
         free = np.flatnonzero((lower < beta) & (beta < upper))
         f = self._take_up(kernel, shift, ridge, state, rows, free)
         if f is None:
@@ -637,22 +639,22 @@ class Newton:
 
         Returns how many are free; None if there was none, or one from a new start is quicker.
         """
-        f, own = len(self._rows), self._ridge
-        if f == 0 or own > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * own:
+        f, old_ridge = len(self._rows), self._ridge
+        if f == 0 or old_ridge > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * old_ridge:
             return None
         order = np.argsort(rows)
-        there = np.searchsorted(rows, self._rows, sorter=order)
-        if there.max() == len(rows):
+        ranks = np.searchsorted(rows, self._rows, sorter=order)
+        if ranks.max() == len(rows):
             return None
-        held = order[there]
-        if (rows[held] != self._rows).any():
+        held_positions = order[ranks]
+        if (rows[held_positions] != self._rows).any():
             return None
-        known = np.zeros(len(rows), np.bool_)
-        known[held] = True
-        new = free[~known[free]]
+        is_held = np.zeros(len(rows), np.bool_)
+        is_held[held_positions] = True
+        new = free[~is_held[free]]
         if len(new) * _APPENDED_NS > _MADE_NS * f or f + len(new) > len(self._factor):
             return None
-        self._numbers[FREE, :f], self._vectors[FORWARD] = held, 0.0
+        self._numbers[FREE, :f], self._vectors[FORWARD] = held_positions, 0.0
         arrays = self._factor, self._vectors, self._numbers
-        f = _remove_bounded(kernel, shift, own, state, *arrays, f)
-        return _append(kernel, shift, own, *arrays, f, new, len(new))
+        f = _remove_bounded(kernel, shift, old_ridge, state, *arrays, f)
+        return _append(kernel, shift, old_ridge, *arrays, f, new, len(new))

@@ -19,14 +19,14 @@ from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
 from pipelines.svm.cpu.threads import Resources, scratch
-from pipelines.svm.search import Search
+from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
 Found = TypeVar("Found")
 
 
 def solve_pairwise(
-    search: Search,
+    search: PathSearch,
     rows: np.ndarray,
     products: ClassProducts | None,
     out: Solutions,
@@ -52,42 +52,42 @@ def solve_pairwise(
     def solve(number: int, fold: int, pool: Executor | None = None) -> None:
         """Solve a pair on a fold; the threads of ``pool``, if given, make the kernel."""
         members = search.problems[number].pair_rows(search.layout)
-        some = members[search.weights[fold][members] > 0]
-        if len(some) > MAX_ROWS or 4 * len(some) ** 2 > room:
-            opened = partial(open_rows, rows[some], search.kernel, resources)
+        train_rows = members[search.weights[fold][members] > 0]
+        if len(train_rows) > MAX_ROWS or 4 * len(train_rows) ** 2 > room:
+            opened = partial(open_rows, rows[train_rows], search.kernel, resources)
         else:
             if products is None:
-                block = shared_products(rows[some], search.kernel, pool)
+                block = shared_products(rows[train_rows], search.kernel, pool)
             else:
-                block = scratch("block", len(some), len(some), np.float32)
-                products.between(some, some, block)
+                block = scratch("block", len(train_rows), len(train_rows), np.float32)
+                products.between(train_rows, train_rows, block)
             kernel_values(block, search.kernel, block, pool)
             exact = resources.exact_kernel(rows, search.kernel)
-            opened = partial(open_block, block, np.arange(len(some)), exact, some)
-        solve_pair(search, number, fold, some, opened, out)
+            opened = partial(open_block, block, np.arange(len(train_rows)), exact, train_rows)
+        solve_pair(search, number, fold, train_rows, opened, out)
 
     def with_support(fold: int) -> Found:
         mark_support(out.pairs[fold], out.support[fold])
         return finish(fold)
 
     sizes = [len(problem.pair_rows(search.layout)) for problem in search.problems]
-    beside = [n for n in numbers if resources.n_threads * 4 * sizes[n] ** 2 <= room]
-    alone = [n for n in numbers if n not in beside]
-    if not alone:
+    concurrent_problems = [n for n in numbers if resources.n_threads * 4 * sizes[n] ** 2 <= room]
+    sequential_problems = [n for n in numbers if n not in concurrent_problems]
+    if not sequential_problems:
         jobs = [[(number, fold)] for fold in search.folds for number in numbers]
         yield from solve_by_fold(jobs, solve, with_support, resources.pool)
         return
     for turn, fold in enumerate(search.folds):
-        for done, number in enumerate(alone, 1):
+        for done, number in enumerate(sequential_problems, 1):
             solve(number, fold, resources.pool)
             yield Progress((turn + done / len(numbers)) / len(search.folds))
-        list(resources.pool.map(partial(solve, fold=fold), beside))
+        list(resources.pool.map(partial(solve, fold=fold), concurrent_problems))
         yield Progress((turn + 1) / len(search.folds))
         yield fold, with_support(fold)
 
 
 def score_pairwise(
-    search: Search,
+    search: PathSearch,
     rows: np.ndarray,
     products: ClassProducts | None,
     solutions: Solutions,
@@ -98,18 +98,22 @@ def score_pairwise(
     takes a small share of memory."""
     n, kernel, exact = len(rows), search.kernel, resources.exact_kernel(rows, search.kernel)
     in_order = np.argsort(search.validation[fold])
-    validation, found = search.validation[fold][in_order], []
+    validation, scores = search.validation[fold][in_order], []
     step = int(max(64, min(1024, 0.03 * resources.memory_bytes // (4 * n))))
     for at in range(0, max(1, len(validation)), step):
-        some = validation[at : at + step]
+        part = validation[at : at + step]
         if products is None:
-            values = cross_products(rows[some], rows, kernel)
+            values = cross_products(rows[part], rows, kernel)
         else:
-            values = np.empty((len(some), n), np.float32)
-            products.between(some, np.arange(n), values)
+            values = np.empty((len(part), n), np.float32)
+            products.between(part, np.arange(n), values)
         kernel_values(values, kernel, out=values)
-        between = (
-            None if exact is None else lambda at, others, some=some: exact.between(some[at], others)
+        exact_values = (
+            None
+            if exact is None
+            else lambda at, other_numbers, part=part: exact.between(part[at], other_numbers)
         )
-        found.append(score_pairs(values, np.arange(len(some)), fold, solutions, search, between))
-    return Scores.of(found, np.argsort(in_order))
+        scores.append(
+            score_pairs(values, np.arange(len(part)), fold, solutions, search, exact_values)
+        )
+    return Scores.of(scores, np.argsort(in_order))

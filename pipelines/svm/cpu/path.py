@@ -17,7 +17,7 @@ from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
 from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
-from pipelines.svm.search import Search, as_arrays, search_folds
+from pipelines.svm.search import PathSearch, as_arrays, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -43,7 +43,7 @@ def solve_path(
     memory_bytes: int = 4 << 30,
     sample_weight: np.ndarray | None = None,
     return_decisions: bool = False,
-    kept: dict[str, Any] | None = None,
+    cache: dict[str, Any] | None = None,
     only: Sequence[int] | None = None,
     **form: Any,
 ) -> Iterator[Fit | Progress]:
@@ -78,8 +78,8 @@ def solve_path(
     ValueError
         With the name of the argument, the rule and what was given.
     """
-    X, kept = np.asarray(X), {} if kept is None else kept
-    unchecked = X[:0] if ROWS in kept else X  # of those that are kept the values were looked at
+    X, cache = np.asarray(X), {} if cache is None else cache
+    unchecked = X[:0] if ROWS in cache else X  # of those that are kept the values were looked at
     y, gamma_values, C_values, folds = as_arrays(unchecked, y, gammas, Cs, folds)
     search, ascending = search_folds(
         y,
@@ -88,14 +88,14 @@ def solve_path(
         Settings(**form),
         sample_weight,
         with_values=return_decisions,
-        kept=kept,
+        cache=cache,
         only=only,
     )
-    rows = kept.get(ROWS)
+    rows = cache.get(ROWS)
     if rows is None:
         rows = prepare_rows(X, search.kernel, search.layout.order)
     if fits_in_memory(len(rows), memory_bytes):  # beyond it nothing else is kept
-        kept[ROWS] = rows
+        cache[ROWS] = rows
     length = 1 / len(gamma_values)
     with open_pool(n_threads) as pool:
         resources = Resources(pool, memory_bytes)
@@ -110,32 +110,32 @@ def solve_path(
 
 
 def _solve_and_score(
-    search: Search, rows: np.ndarray, out: Solutions, resources: Resources
+    search: PathSearch, rows: np.ndarray, out: Solutions, resources: Resources
 ) -> Iterator[tuple[int, tuple[Scores, float]] | Progress]:
     """Yield each fold of one gamma with its scores and the seconds that these took."""
-    kept, kernel, validation = search.kept, search.kernel, search.validation
+    cache, kernel, validation = search.cache, search.kernel, search.validation
 
     def finish(fold: int) -> tuple[Scores, float]:
         began = time.perf_counter()
-        found = score(fold)
-        return found, time.perf_counter() - began
+        scores = score(fold)
+        return scores, time.perf_counter() - began
 
     def score_of_rest(fold: int) -> Scores:
         return score_rest(validation[fold], fold, out, search.with_values)
 
     score: Callable[[int], Scores] = score_of_rest
     if kernel.is_given or fits_in_memory(len(rows), resources.memory_bytes):
-        if "products" not in kept:
-            kept["products"] = shared_products(rows, kernel, resources.pool)
-            kept["values"] = np.empty_like(kept["products"])
-        values = kernel_values(kept["products"], kernel, kept["values"], resources.pool)
-        exact = resources.exact_kernel(rows, kernel, kept)
+        if "products" not in cache:
+            cache["products"] = shared_products(rows, kernel, resources.pool)
+            cache["values"] = np.empty_like(cache["products"])
+        values = kernel_values(cache["products"], kernel, cache["values"], resources.pool)
+        exact = resources.exact_kernel(rows, kernel, cache)
         if search.one_vs_one:
-            between = None if exact is None else exact.between
+            exact_values = None if exact is None else exact.between
 
             def score_in_memory(fold: int) -> Scores:
                 of_problems = score_two if search.of_two else score_pairs
-                return of_problems(values, validation[fold], fold, out, search, between)
+                return of_problems(values, validation[fold], fold, out, search, exact_values)
 
             score = score_in_memory
         yield from solve_in_memory(values, exact, search, out, finish, resources)

@@ -67,21 +67,24 @@ class Path(NamedTuple):
         if solved == self.status.size:
             return
         self.iterations[solved:] = self.status[solved:] = 0
-        for told in (self.betas, self.residuals, self.intercepts, self.objectives):
-            told[solved:] = told[solved - 1 : solved]
+        for values in (self.betas, self.residuals, self.intercepts, self.objectives):
+            values[solved:] = values[solved - 1 : solved]
 
 
-def new_state(given: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:
+def new_state(problem_data: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the state and the row numbers of a walk that begins at ``C``, its multipliers 0."""
-    n = given.shape[1]
+    n = problem_data.shape[1]
     state, numbers = np.zeros((11, n)), np.empty((5, n), np.int64)
     numbers[PLACE] = -1
-    if len(given) > PULL_FIRST:
-        both, apart = float(given[WEIGHT].sum()), float(given[WEIGHT] @ given[SIDE])
-        first, second = (both + apart) / 2, (both - apart) / 2
-        eager = given[PULL_FIRST] * (1 / first)
-        eager -= given[PULL_SECOND] * (1 / second)
+    if len(problem_data) > PULL_FIRST:
+        total, difference = (
+            float(problem_data[WEIGHT].sum()),
+            float(problem_data[WEIGHT] @ problem_data[SIDE]),
+        )
+        first, second = (total + difference) / 2, (total - difference) / 2
+        eager = problem_data[PULL_FIRST] * (1 / first)
+        eager -= problem_data[PULL_SECOND] * (1 / second)
         eager *= C * min(first, second)
-        eager -= given[Y]
+        eager -= problem_data[Y]
         numbers[EAGER] = np.argsort(eager)
     return state, numbers

@@ -147,10 +147,10 @@ def solve_regression(
         paths[e, fold] = path, time.perf_counter() - began
 
     def predict(fold: int) -> tuple[np.ndarray, float]:
-        began, asked = time.perf_counter(), folds[fold][1]
+        began, validation = time.perf_counter(), folds[fold][1]
         betas = np.stack([paths[e, fold][0].betas for e in range(len(epsilons))])
-        predictions = np.empty((*betas.shape[:2], len(asked)))
-        solver.predict(trains[fold], betas, asked, predictions)
+        predictions = np.empty((*betas.shape[:2], len(validation)))
+        solver.predict(trains[fold], betas, validation, predictions)
         for e, values in enumerate(predictions):
             values += paths[e, fold][0].intercepts[:, None]
         return predictions, time.perf_counter() - began
@@ -169,18 +169,18 @@ def solve_regression(
                 effort = path.iterations + 1.0
                 effort *= seconds / effort.sum()
                 n_support = np.count_nonzero(path.betas, axis=1)
-                for c, place in enumerate(np.argsort(ascending)):
+                for c, position in enumerate(np.argsort(ascending)):
                     fit = Fit(
-                        e * len(Cs) + c, fold, Predictions({"predict": predictions[e, place]})
+                        e * len(Cs) + c, fold, Predictions({"predict": predictions[e, position]})
                     )
-                    fit.fit_seconds = float(effort[place])
+                    fit.fit_seconds = float(effort[position])
                     fit.score_seconds = score_seconds / (len(epsilons) * len(Cs))
-                    fit.n_support = int(n_support[place])
-                    fit.n_iterations = int(path.iterations[place])
-                    fit.converged = not path.status[place]
+                    fit.n_support = int(n_support[position])
+                    fit.n_iterations = int(path.iterations[position])
+                    fit.converged = not path.status[position]
                     fit.details = {
-                        "objective": float(path.objectives[place]),
-                        "status": int(path.status[place]),
+                        "objective": float(path.objectives[position]),
+                        "status": int(path.status[position]),
                     }
                     yield fit
 
@@ -214,11 +214,11 @@ def _open_solver(
     largest, threads = max(map(len, trains)), n_threads or len(os.sched_getaffinity(0))
     # Half of the memory is for rows in double precision. Of the rest each path takes the kernel of
     # twice its rows, and what that is made from.
-    each = (4 * 4 + 4) * largest**2 + _NEWTON_BYTES * min(2 * largest, _NEWTON_ROWS) ** 2
-    beside = memory_bytes // 2 // each if 2 * largest <= MAX_ROWS else 0
+    path_bytes = (4 * 4 + 4) * largest**2 + _NEWTON_BYTES * min(2 * largest, _NEWTON_ROWS) ** 2
+    n_at_once = memory_bytes // 2 // path_bytes if 2 * largest <= MAX_ROWS else 0
     kernel = settings.at(gamma)
-    in_memory = kernel.is_given or beside > 0
-    with open_pool(max(1, min(threads, beside)) if in_memory else threads) as pool:
+    in_memory = kernel.is_given or n_at_once > 0
+    with open_pool(max(1, min(threads, n_at_once)) if in_memory else threads) as pool:
         used = np.unique(np.concatenate(trains)) if in_memory else None
         yield _Solver(X, y, kernel, Cs, settings, used, Resources(pool, memory_bytes))
 
@@ -239,15 +239,15 @@ class _Solver:
         used: np.ndarray | None,
         resources: Resources,
     ) -> None:
-        self.given, self.y, self.kernel = np.asarray(X), np.asarray(y, np.float64), kernel
+        self.X, self.y, self.kernel = np.asarray(X), np.asarray(y, np.float64), kernel
         self.Cs, self.settings, self.used, self.resources = Cs, settings, used, resources
-        self.rows = prepare_rows(self.given, kernel)
+        self.rows = prepare_rows(self.X, kernel)
         self.exact = resources.exact_kernel(self.rows, kernel)
         # Where the kernel's rows are made by the pool, one path is solved after another.
         self.pool_of_paths = None if used is None else resources.pool
         if used is not None:
-            some = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
-            self.values = shared_products(some, kernel, resources.pool)
+            used_rows = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
+            self.values = shared_products(used_rows, kernel, resources.pool)
             kernel_values(self.values, kernel, self.values, resources.pool)
 
     def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
@@ -258,7 +258,7 @@ class _Solver:
         n, n_C = len(train), self.Cs.size
         twice, y = np.tile(train, 2), self.y[train]
         # First the multipliers of the tube's lower edges, then those of the upper ones.
-        given = np.stack(
+        problem_data = np.stack(
             [
                 np.concatenate([y - epsilon, y + epsilon]),
                 np.repeat([1.0, -1.0], n),
@@ -271,7 +271,7 @@ class _Solver:
             *np.empty((2, n_C)),
             *np.empty((2, n_C), np.int64),
         )
-        rules = given, self.Cs, self.settings.tol, self.settings.limit(2 * n), path
+        rules = problem_data, self.Cs, self.settings.tol, self.settings.limit(2 * n), path
         if self.used is None:
             memory_bytes = self.resources.memory_bytes
             source = KernelRows(
@@ -279,24 +279,24 @@ class _Solver:
             )
             walk_rows(source, largest_working_set(2 * n, memory_bytes), *rules)
         else:
-            place = np.searchsorted(self.used, train)
-            doubled = np.tile(self.values[np.ix_(place, place)], (2, 2))
+            positions = np.searchsorted(self.used, train)
+            doubled = np.tile(self.values[np.ix_(positions, positions)], (2, 2))
             walk(doubled, np.diagonal(doubled).copy(), self.exact, twice, *rules)
         return path._replace(betas=path.betas[:, :n] + path.betas[:, n:])
 
     def predict(
-        self, train: np.ndarray, coefficients: np.ndarray, asked: np.ndarray, out: np.ndarray
+        self, train: np.ndarray, coefficients: np.ndarray, validation: np.ndarray, out: np.ndarray
     ) -> None:
         """Write the predictions of some rows, without an intercept, in double precision.
 
         coefficients, out : float64 (..., n_train) and (..., n_asked)
         """
         step = max(1, _BLOCK_VALUES // len(train))
-        others = None if self.kernel.is_given else self.rows[train].astype(np.float64)
-        for at in range(0, len(asked), step):
-            some = asked[at : at + step]
-            if others is None:
-                between = self.given[np.ix_(some, train)]
+        train_rows = None if self.kernel.is_given else self.rows[train].astype(np.float64)
+        for at in range(0, len(validation), step):
+            row_numbers = validation[at : at + step]
+            if train_rows is None:
+                between = self.X[np.ix_(row_numbers, train)]
             else:
-                between = self.kernel.between(self.rows[some].astype(np.float64), others)
+                between = self.kernel.between(self.rows[row_numbers].astype(np.float64), train_rows)
             out[..., at : at + step] = coefficients @ between.T

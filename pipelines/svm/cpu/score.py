@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipelines.svm.cells import Scores
-from pipelines.svm.search import Search
+from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
 # Of the rows scored at once: partial decision values, and the kernel in double precision.
@@ -90,19 +90,19 @@ def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def undecided(
-    values: np.ndarray, within: np.ndarray, n_classes: int
+    values: np.ndarray, limits: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return C's and rows whose class may change if values within ``within`` of 0 change sign.
 
     values : from ``pair_decisions``; within : float64 (n_C,)
     """
-    near = (np.abs(values) < within[:, None]).any(axis=0)
-    places, rows = np.nonzero(near)
-    close = values[:, places, rows]  # (n_pairs, n_near)
-    open_ = np.abs(close) < within[places]
+    is_near = (np.abs(values) < limits[:, None]).any(axis=0)
+    places, rows = np.nonzero(is_near)
+    near_values = values[:, places, rows]  # (n_pairs, n_near)
+    is_open = np.abs(near_values) < limits[places]
     sure, most = np.zeros((2, n_classes, len(rows)), np.int64)
     for a, pairs in _pairs_of_first(n_classes):
-        wins, unsure = close[pairs] > 0, open_[pairs]
+        wins, unsure = near_values[pairs] > 0, is_open[pairs]
         sure[a] += np.count_nonzero(wins & ~unsure, axis=0)
         most[a] += np.count_nonzero(wins | unsure, axis=0)
         sure[a + 1 :] += ~wins & ~unsure
@@ -131,7 +131,7 @@ def score_pairs(
     rows: np.ndarray,
     fold: int,
     solutions: Solutions,
-    search: Search,
+    search: PathSearch,
     exact: ExactValues | None = None,
 ) -> Scores:
     """Predict some rows of ``kernel`` by one-vs-one.
@@ -151,22 +151,26 @@ def score_pairs(
             _EXACT_BYTES // (8 * kernel.shape[1]),
         ),
     )
-    found = []
+    chunks = []
     for at in range(0, max(1, len(rows)), step):
-        some = rows[at : at + step]
+        chunk_rows = rows[at : at + step]
         intercepts = np.ascontiguousarray(solutions.intercepts[fold][:, :different])
         scores, Cs, doubtful = _score_rows(
-            _rows_of(kernel, some), solutions.pairs[fold], search.layout.starts, intercepts, search
+            _rows_of(kernel, chunk_rows),
+            solutions.pairs[fold],
+            search.layout.starts,
+            intercepts,
+            search,
         )
         if exact is not None and doubtful.size:
-            _score_again(scores, some, Cs, doubtful, exact, fold, solutions, search)
-        found.append(
+            _score_again(scores, chunk_rows, Cs, doubtful, exact, fold, solutions, search)
+        chunks.append(
             Scores(
                 scores.codes[:, repeat],
                 None if scores.values is None else scores.values[:, :, repeat],
             )
         )
-    return Scores.of(found, np.arange(len(rows)))
+    return Scores.of(chunks, np.arange(len(rows)))
 
 
 def _score_rows(
@@ -174,7 +178,7 @@ def _score_rows(
     coefficients: np.ndarray,
     starts: np.ndarray,
     intercepts: np.ndarray,
-    search: Search,
+    search: PathSearch,
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
     """Score all rows of ``kernel``; return also C's and rows whose prediction rounding may change.
 
@@ -186,15 +190,15 @@ def _score_rows(
     values = pair_decisions(parts, intercepts)
     scores = Scores(vote(values, n_classes).T)
     # Over the rows first, which are beside each other: ten times as fast as over all at once.
-    within = _UNCERTAIN * np.abs(parts).max(axis=3, initial=0.0).max(axis=(0, 1)).astype(np.float64)
-    doubtful = np.zeros((n_C, len(kernel)), bool)
-    doubtful[undecided(values, within, n_classes)] = True
-    uncertain = within > search.settings.tol
-    doubtful &= (uncertain | (doubtful.mean(axis=1) > _MANY))[:, None]
+    limits = _UNCERTAIN * np.abs(parts).max(axis=3, initial=0.0).max(axis=(0, 1)).astype(np.float64)
+    is_doubtful = np.zeros((n_C, len(kernel)), bool)
+    is_doubtful[undecided(values, limits, n_classes)] = True
+    is_uncertain = limits > search.settings.tol
+    is_doubtful &= (is_uncertain | (is_doubtful.mean(axis=1) > _MANY))[:, None]
     if search.with_values:
         scores.values = values.transpose(2, 0, 1).astype(np.float32)
-        doubtful |= uncertain[:, None]
-    Cs, rows = np.nonzero(doubtful)
+        is_doubtful |= is_uncertain[:, None]
+    Cs, rows = np.nonzero(is_doubtful)
     return scores, Cs, rows
 
 
@@ -206,28 +210,28 @@ def _score_again(
     exact: ExactValues,
     fold: int,
     solutions: Solutions,
-    search: Search,
+    search: PathSearch,
 ) -> None:
     """Score in double precision, from the support vectors of the C's that are in doubt.
 
     rows : those of ``scores``, and ``Cs``, ``doubtful``: which of them are in doubt at which C
     """
-    some, among = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
-    coefficients = solutions.pairs[fold][:, :, among]
-    support = np.flatnonzero(solutions.support[fold, among].any(axis=0))
-    values = exact(rows[some], support)
+    doubtful_rows, C_range = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
+    coefficients = solutions.pairs[fold][:, :, C_range]
+    support = np.flatnonzero(solutions.support[fold, C_range].any(axis=0))
+    values = exact(rows[doubtful_rows], support)
     if coefficients.dtype == np.float32:
         values -= 1  # whose sum is 0 but for their rounding
-    again, _, _ = _score_rows(
+    exact_scores, _, _ = _score_rows(
         values,
         coefficients[support],
         np.searchsorted(support, search.layout.starts),
-        np.ascontiguousarray(solutions.intercepts[fold][:, among]),
+        np.ascontiguousarray(solutions.intercepts[fold][:, C_range]),
         search,
     )
-    scores.codes[some, among] = again.codes
+    scores.codes[doubtful_rows, C_range] = exact_scores.codes
     if scores.values is not None:
-        scores.values[some, :, among] = again.values
+        scores.values[doubtful_rows, :, C_range] = exact_scores.values
 
 
 def score_two(
@@ -235,7 +239,7 @@ def score_two(
     rows: np.ndarray,
     fold: int,
     solutions: Solutions,
-    search: Search,
+    search: PathSearch,
     exact: ExactValues | None = None,
 ) -> Scores:
     """Predict two classes like ``score_pairs``, from decision values kept by the walk.
@@ -243,18 +247,18 @@ def score_two(
     What single precision leaves uncertain is told from parts of some rows' values; of a hard C
     those of the walk are exact, but for the digits that they are kept in.
     """
-    values, single = solutions.rest[fold][0][:, rows].T, int(solutions.single[fold, 0])
-    some = rows[:: max(1, len(rows) // _SAMPLE)]
-    parts = pair_parts(kernel[some], solutions.pairs[fold], search.layout.starts, single)
+    values, single = solutions.kept_decisions[fold][0][:, rows].T, int(solutions.single[fold, 0])
+    sample = rows[:: max(1, len(rows) // _SAMPLE)]
+    parts = pair_parts(kernel[sample], solutions.pairs[fold], search.layout.starts, single)
     size = 1.0 + np.abs(solutions.intercepts[fold, 0])
     size[:single] = np.abs(parts).max(axis=(0, 1, 3), initial=0.0)
-    within = _UNCERTAIN * size
-    scores, near = Scores((values <= 0).astype(np.int64)), np.abs(values) < within
+    limits = _UNCERTAIN * size
+    scores, is_near = Scores((values <= 0).astype(np.int64)), np.abs(values) < limits
     if search.with_values:
         scores.values = values[:, None].copy()
-        near |= within > search.settings.tol
-    if exact is not None and near.any():
-        doubtful, Cs = np.nonzero(near)
+        is_near |= limits > search.settings.tol
+    if exact is not None and is_near.any():
+        doubtful, Cs = np.nonzero(is_near)
         _score_again(scores, rows, Cs, doubtful, exact, fold, solutions, search)
     return scores
 
@@ -264,6 +268,6 @@ def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: b
 
     rows : int64 (n_rows,), sorted rows to score
     """
-    values = solutions.rest[fold][:, :, rows]
+    values = solutions.kept_decisions[fold][:, :, rows]
     codes = values.argmax(axis=0).T.astype(np.int64)
     return Scores(codes, values.transpose(2, 0, 1).copy() if with_values else None)

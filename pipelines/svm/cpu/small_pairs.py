@@ -11,15 +11,15 @@ from pipelines.svm.compiled import compiled
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.problem import EAGER, PLACE, PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, ZERO, Y
-from pipelines.svm.cpu.walk import WORKING_SHARE, walk_easily
-from pipelines.svm.search import Search
+from pipelines.svm.cpu.walk import WORKING_FRACTION, walk_easily
+from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
 # None of the pairs has more rows than that, training and validation.
 _MOST_ROWS = 512
 
 
-def has_small_pairs(search: Search) -> bool:
+def has_small_pairs(search: PathSearch) -> bool:
     """Whether a search is one-vs-one with several pairs that are all small."""
     sizes = np.sort(np.diff(search.layout.starts))
     return (
@@ -27,7 +27,7 @@ def has_small_pairs(search: Search) -> bool:
     )
 
 
-def shares_of_classes(search: Search, n_threads: int) -> list[range]:
+def shares_of_classes(search: PathSearch, n_threads: int) -> list[range]:
     """The classes whose pairs with those after them are solved in one call.
 
     All, or where there are more threads than folds each by itself: pairs do not depend on that.
@@ -87,11 +87,11 @@ def _walk_pairs(
             if not begin <= a < end or n_first == 0 or n == n_first:
                 continue
             if n != size:  # most pairs are as large as the one before
-                size, capacity = n, max(2, int(WORKING_SHARE * n))
+                size, capacity = n, max(2, int(WORKING_FRACTION * n))
                 members, slot = np.empty((2, n), np.int64)
                 runs = np.empty(n + 1, np.int64)
                 numbers = np.empty((5, n), np.int64)
-                given, state, betas = np.empty((5, n)), np.empty((11, n)), np.empty((n_C, n))
+                problem_data, state, betas = np.empty((5, n)), np.empty((11, n)), np.empty((n_C, n))
                 weights, pulls = np.empty((1, n)), np.empty((1, 2, n))
                 block, diagonal = np.empty((n, n), np.float32), np.empty(n, np.float32)
                 compact = np.empty((capacity, capacity + 16), np.float32)
@@ -101,8 +101,8 @@ def _walk_pairs(
             for p in range(n):
                 at = starts[a] + p if p < n_first else starts[b] + p - n_first
                 members[p], weights[0, p], slot[p] = rows[at], bounds[at], p
-                given[Y, p] = given[SIDE, p] = 1.0 if p < n_first else -1.0
-                given[WEIGHT, p] = bounds[at]
+                problem_data[Y, p] = problem_data[SIDE, p] = 1.0 if p < n_first else -1.0
+                problem_data[WEIGHT, p] = bounds[at]
                 if p < n_first:
                     first += bounds[at]
                 else:
@@ -124,9 +124,12 @@ def _walk_pairs(
             class_pulls(block, sides, weights, ZERO, n, pulls)
             light = min(first, second)
             for p in range(n):  # the state of ``new_state``
-                given[PULL_FIRST, p], given[PULL_SECOND, p] = pulls[0, 0, p], pulls[0, 1, p]
-                eager = given[PULL_FIRST, p] / first - given[PULL_SECOND, p] / second
-                weights[0, p] = eager * Cs[0] * light - given[Y, p]
+                problem_data[PULL_FIRST, p], problem_data[PULL_SECOND, p] = (
+                    pulls[0, 0, p],
+                    pulls[0, 1, p],
+                )
+                eager = problem_data[PULL_FIRST, p] / first - problem_data[PULL_SECOND, p] / second
+                weights[0, p] = eager * Cs[0] * light - problem_data[Y, p]
                 numbers[EAGER, p], numbers[PLACE, p] = p, -1
                 for q in range(11):
                     state[q, p] = 0.0
@@ -135,7 +138,7 @@ def _walk_pairs(
                 block,
                 diagonal,
                 slot,
-                given,
+                problem_data,
                 state,
                 numbers,
                 compact,
@@ -167,7 +170,7 @@ def _walk_pairs(
 
 
 def walk_small_pairs(
-    search: Search,
+    search: PathSearch,
     kernel: np.ndarray,
     exact: ExactKernel | None,
     fold: int,
@@ -185,8 +188,8 @@ def walk_small_pairs(
     began, settings, weight = time.perf_counter(), search.settings, search.weights[fold]
     rows = np.flatnonzero(weight > 0)
     bounds = search.bounds(0, fold)[rows]
-    own = [n for n, problem in enumerate(search.problems) if problem.first in firsts]
-    out.solved[fold, own] = 0
+    numbers = [n for n, problem in enumerate(search.problems) if problem.first in firsts]
+    out.solved[fold, numbers] = 0
     _walk_pairs(
         kernel,
         rows,
@@ -205,7 +208,7 @@ def walk_small_pairs(
         out.status[fold],
         out.solved[fold],
     )
-    left = [n for n in own if out.solved[fold, n] == 0]
-    out.solved[fold, left] = 1
-    out.seconds[fold, own] = (time.perf_counter() - began) / len(own)
-    return left
+    remaining = [n for n in numbers if out.solved[fold, n] == 0]
+    out.solved[fold, remaining] = 1
+    out.seconds[fold, numbers] = (time.perf_counter() - began) / len(numbers)
+    return remaining

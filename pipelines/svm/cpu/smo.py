@@ -52,8 +52,8 @@ def _extremum(llvm_name: str) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def extremum(typing_context: Any, a: Any, b: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLE])
-            function = builder.module.declare_intrinsic(llvm_name, [_DOUBLE], kind)
+            function_type = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLE])
+            function = builder.module.declare_intrinsic(llvm_name, [_DOUBLE], function_type)
             return builder.call(function, args, fastmath=("nnan", "nsz"))
 
         return types.float64(types.float64, types.float64), codegen

@@ -12,7 +12,7 @@ from pipelines.data.fits import Progress
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
 from pipelines.svm.cpu.threads import Resources
-from pipelines.svm.search import Layout, Problem, Search
+from pipelines.svm.search import Layout, PathProblem, PathSearch
 from pipelines.svm.solutions import CONVERGED, Solutions
 
 Found = TypeVar("Found")
@@ -26,7 +26,7 @@ Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], tuple[int, int]]
 OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
 
 
-def longest_first(layout: Layout, problems: list[Problem]) -> list[int]:
+def longest_first(layout: Layout, problems: list[PathProblem]) -> list[int]:
     """Return numbers of the problems, those of the most rows first."""
     sizes = np.diff(layout.starts)
     rows = [sizes[p.first] + (0 if p.second is None else sizes[p.second]) for p in problems]
@@ -41,8 +41,8 @@ def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
 
 def _walk(
     walker: Walker,
-    given: np.ndarray,
-    search: Search,
+    problem_data: np.ndarray,
+    search: PathSearch,
     number: int,
     fold: int,
     out: Solutions,
@@ -54,7 +54,7 @@ def _walk(
 
     Returns its multipliers, float64 (n_C, n).
     """
-    n = given.shape[1]
+    n = problem_data.shape[1]
     betas = np.empty((search.Cs.size, n))
     path = Path(
         betas,
@@ -65,16 +65,16 @@ def _walk(
         out.status[fold, number],
     )
     out.solved[fold, number], out.single[fold, number] = walker(
-        given, search.Cs, search.settings.tol, search.settings.limit(n), path
+        problem_data, search.Cs, search.settings.tol, search.settings.limit(n), path
     )
     if decisions.size:  # the walk leaves residuals there
-        np.subtract(given[Y], decisions, out=decisions)
+        np.subtract(problem_data[Y], decisions, out=decisions)
         decisions += path.intercepts[:, None]
     return betas
 
 
 def solve_pair(
-    search: Search,
+    search: PathSearch,
     number: int,
     fold: int,
     rows: np.ndarray,
@@ -90,27 +90,29 @@ def solve_pair(
     problem, weight = search.problems[number], search.weights[fold][rows]
     assert problem.second is not None
     codes = layout.codes[rows]
-    own = codes == problem.first
-    n_first, trained = int(np.count_nonzero(own)), np.count_nonzero(weight[own])
-    if trained in (0, np.count_nonzero(weight)):
-        _one_sided(out, fold, number, 1.0 if trained else -1.0)
+    is_first = codes == problem.first
+    n_first, n_trained = int(np.count_nonzero(is_first)), np.count_nonzero(weight[is_first])
+    if n_trained in (0, np.count_nonzero(weight)):
+        _one_sided(out, fold, number, 1.0 if n_trained else -1.0)
         if out.decisions is not None:
-            out.rest[fold, number] = out.intercepts[fold, number, 0]
+            out.kept_decisions[fold, number] = out.intercepts[fold, number, 0]
         return
     bounds = search.bounds(number, fold)[rows]
     walker, pulls = open_kernel(np.array([0, n_first, rows.size]), bounds[None])
-    given = np.empty((5, rows.size))
-    given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
-    given[WEIGHT], given[PULL_FIRST:] = bounds, pulls[0]
-    decisions = np.empty((0, 0), np.float32) if out.decisions is None else out.rest[fold, number]
-    betas = _walk(walker, given, search, number, fold, out, decisions)
+    problem_data = np.empty((5, rows.size))
+    problem_data[Y] = problem_data[SIDE] = np.where(is_first, 1.0, -1.0)
+    problem_data[WEIGHT], problem_data[PULL_FIRST:] = bounds, pulls[0]
+    decisions = (
+        np.empty((0, 0), np.float32) if out.decisions is None else out.kept_decisions[fold, number]
+    )
+    betas = _walk(walker, problem_data, search, number, fold, out, decisions)
     out.pairs[fold, rows[:n_first], problem.second] = betas[:, :n_first].T
     out.pairs[fold, rows[n_first:], problem.first] = betas[:, n_first:].T
     out.seconds[fold, number] = time.perf_counter() - began
 
 
 def solve_rest(
-    search: Search,
+    search: PathSearch,
     open_kernel: OpenKernel,
     out: Solutions,
     finish: Callable[[int], Found],
@@ -136,18 +138,23 @@ def solve_rest(
         """Solve a class against all others on a fold; write to its place in ``out``."""
         began, layout = time.perf_counter(), search.layout
         problem, weight = search.problems[number], search.weights[fold]
-        own = layout.codes == problem.first
-        trained = np.count_nonzero(weight[own])
-        if trained in (0, np.count_nonzero(weight)):
-            _one_sided(out, fold, number, 1.0 if trained else -np.inf)
-            out.rest[fold, number] = out.intercepts[fold, number, 0]
+        is_first = layout.codes == problem.first
+        n_trained = np.count_nonzero(weight[is_first])
+        if n_trained in (0, np.count_nonzero(weight)):
+            _one_sided(out, fold, number, 1.0 if n_trained else -np.inf)
+            out.kept_decisions[fold, number] = out.intercepts[fold, number, 0]
             return
-        given = np.empty((5, own.size))
-        given[Y] = given[SIDE] = np.where(own, 1.0, -1.0)
+        problem_data = np.empty((5, is_first.size))
+        problem_data[Y] = problem_data[SIDE] = np.where(is_first, 1.0, -1.0)
         pull = pulls[fold] * search.factors(number, fold)[:, None]
-        given[WEIGHT], given[PULL_FIRST] = search.bounds(number, fold), pull[problem.first]
-        given[PULL_SECOND] = pull.sum(axis=0) - pull[problem.first]
-        betas = _walk(walker, given, search, number, fold, out, out.rest[fold, number])
+        problem_data[WEIGHT], problem_data[PULL_FIRST] = (
+            search.bounds(number, fold),
+            pull[problem.first],
+        )
+        problem_data[PULL_SECOND] = pull.sum(axis=0) - pull[problem.first]
+        betas = _walk(
+            walker, problem_data, search, number, fold, out, out.kept_decisions[fold, number]
+        )
         if out.multipliers is not None:
             out.multipliers[fold, number] = betas
         with guard:

@@ -36,7 +36,7 @@ from pipelines.svm.solutions import CONVERGED
 
 # The trial on the line through the last two solutions is made while it needs fewer
 # kernel rows than this share of the support vectors.
-_TRIAL_SHARE = 0.2
+_TRIAL_FRACTION = 0.2
 
 # Half the margins' distance: decision values that reach over less have a smaller
 # tolerance in proportion.
@@ -46,7 +46,7 @@ _RESOLVED = 1e-13
 
 
 @compiled(inner=True)
-def _plan_start(C: float, given: np.ndarray, state: np.ndarray, numbers: np.ndarray) -> int:
+def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: np.ndarray) -> int:
     """Make a feasible start for a small C, close to its solution: the first trial.
 
     Without pulls its multipliers are 0.  Else every multiplier of the lighter class is
@@ -54,39 +54,39 @@ def _plan_start(C: float, given: np.ndarray, state: np.ndarray, numbers: np.ndar
     pulls give most of the residual without a product over the whole problem.  Returns how
     many kernel rows, ``CHANGED`` with their ``FACTORS``, it still lacks.
     """
-    n = given.shape[1]
-    if given.shape[0] <= PULL_FIRST:
+    n = problem_data.shape[1]
+    if problem_data.shape[0] <= PULL_FIRST:
         for k in range(n):
-            state[TRIAL, k], state[TRIAL_RESIDUAL, k] = 0.0, given[Y, k]
+            state[TRIAL, k], state[TRIAL_RESIDUAL, k] = 0.0, problem_data[Y, k]
         return 0
     first, second = 0.0, 0.0
     for k in range(n):
-        if given[SIDE, k] > 0:
-            first += given[WEIGHT, k]
+        if problem_data[SIDE, k] > 0:
+            first += problem_data[WEIGHT, k]
         else:
-            second += given[WEIGHT, k]
+            second += problem_data[WEIGHT, k]
     light, sign = min(first, second), 1.0 if first > second else -1.0
     total = light
     for p in range(n):
         k = numbers[EAGER, p if sign > 0 else n - 1 - p]
-        weight = share = given[WEIGHT, k]
-        if given[SIDE, k] == sign:
+        weight = part = problem_data[WEIGHT, k]
+        if problem_data[SIDE, k] == sign:
             # A rest that is only rounding is neither given nor missed: a multiplier
             # by a hair off its bound would count as free and set the intercept.
             if total < weight * (1 - 1e-9):
-                share = total if total > weight * 1e-9 else 0.0
-            total -= share
-        state[TRIAL, k] = given[SIDE, k] * C * share
+                part = total if total > weight * 1e-9 else 0.0
+            total -= part
+        state[TRIAL, k] = problem_data[SIDE, k] * C * part
     m = 0
     # From "all of the heavy class" when less is missing than given.
     from_all = 1.0 if 2 * light > max(first, second) else 0.0
     for k in range(n):
-        heavy, other = given[PULL_FIRST, k], given[PULL_SECOND, k]
+        heavy, other = problem_data[PULL_FIRST, k], problem_data[PULL_SECOND, k]
         if sign < 0:
             heavy, other = other, heavy
-        state[TRIAL_RESIDUAL, k] = given[Y, k] - sign * C * (heavy * from_all - other)
-        factor = state[TRIAL, k] - from_all * sign * C * given[WEIGHT, k]
-        if given[SIDE, k] == sign and factor != 0.0:
+        state[TRIAL_RESIDUAL, k] = problem_data[Y, k] - sign * C * (heavy * from_all - other)
+        factor = state[TRIAL, k] - from_all * sign * C * problem_data[WEIGHT, k]
+        if problem_data[SIDE, k] == sign and factor != 0.0:
             numbers[CHANGED, m], state[FACTORS, m] = k, factor
             m += 1
     return m
@@ -135,15 +135,15 @@ def _extrapolate(growth: float, state: np.ndarray, numbers: np.ndarray) -> int:
 
 
 @compiled()
-def begin(
+def begin_steps(
     c: int,
     Cs: np.ndarray,
-    given: np.ndarray,
+    problem_data: np.ndarray,
     state: np.ndarray,
     numbers: np.ndarray,
     n_support: int,
     n_bounded: int,
-    scale_share: float,
+    scale_fraction: float,
 ) -> tuple[int, bool]:
     """Set the bounds of C number c, a start for it, and a trial beside it.
 
@@ -154,27 +154,27 @@ def begin(
     trial or it would take too many, and whether the start differs from the last solution.
     """
     for k in range(state.shape[1]):
-        bound = Cs[c] * given[WEIGHT, k]
-        if given[SIDE, k] > 0:
+        bound = Cs[c] * problem_data[WEIGHT, k]
+        if problem_data[SIDE, k] > 0:
             state[LOWER, k], state[UPPER, k] = 0.0, bound
         else:
             state[LOWER, k], state[UPPER, k] = -bound, 0.0
     if c == 0:
-        return _plan_start(Cs[0], given, state, numbers), True
+        return _plan_start(Cs[0], problem_data, state, numbers), True
     m = -1
     if c >= 2 and Cs[c - 1] > Cs[c - 2]:
         m = _extrapolate((Cs[c] - Cs[c - 1]) / (Cs[c - 1] - Cs[c - 2]), state, numbers)
-        if m >= _TRIAL_SHARE * n_support:
+        if m >= _TRIAL_FRACTION * n_support:
             m = -1
-    scaled, ratio = n_bounded > scale_share * n_support, Cs[c] / Cs[c - 1]
+    scaled, ratio = n_bounded > scale_fraction * n_support, Cs[c] / Cs[c - 1]
     for k in range(state.shape[1]):
         residual, beta = state[RESIDUAL, k], state[BETA, k]
         state[OLD_RESIDUAL, k], state[OLD_BETA, k] = residual, beta
         if scaled:  # every multiplier, and its bound, by the growth of C
             lower, upper = state[LOWER, k], state[UPPER, k]
-            state[RESIDUAL, k] = given[Y, k] - (given[Y, k] - residual) * ratio
+            state[RESIDUAL, k] = problem_data[Y, k] - (problem_data[Y, k] - residual) * ratio
             if beta != 0.0:
-                if abs(beta) == Cs[c - 1] * given[WEIGHT, k]:
+                if abs(beta) == Cs[c - 1] * problem_data[WEIGHT, k]:
                     beta = upper if beta > 0.0 else lower
                 else:
                     beta = min(max(beta * ratio, lower), upper)
@@ -183,28 +183,28 @@ def begin(
 
 
 @compiled(inner=True)
-def _dual_objective(given: np.ndarray, state: np.ndarray, beta: int, residual: int) -> float:
+def _dual_objective(problem_data: np.ndarray, state: np.ndarray, beta: int, residual: int) -> float:
     """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
     total = 0.0
     for k in range(state.shape[1]):
-        total -= 0.5 * state[beta, k] * (given[Y, k] + state[residual, k])
+        total -= 0.5 * state[beta, k] * (problem_data[Y, k] + state[residual, k])
     return total
 
 
 @compiled()
 def settle(
-    c: int, m: int, changed: bool, level: float, given: np.ndarray, state: np.ndarray
+    c: int, m: int, changed: bool, level: float, problem_data: np.ndarray, state: np.ndarray
 ) -> float:
     """Take the trial where its dual objective is lower, the first in any case.
 
-    m, changed : from ``begin``; level : intercept of the last solution
+    m, changed : from ``begin_steps``; level : intercept of the last solution
 
     Returns an estimate of the intercept.
     """
     if c == 0 or (
         m >= 0
-        and _dual_objective(given, state, TRIAL, TRIAL_RESIDUAL)
-        < _dual_objective(given, state, BETA, RESIDUAL)
+        and _dual_objective(problem_data, state, TRIAL, TRIAL_RESIDUAL)
+        < _dual_objective(problem_data, state, BETA, RESIDUAL)
     ):
         for k in range(state.shape[1]):
             state[BETA, k], state[RESIDUAL, k] = state[TRIAL, k], state[TRIAL_RESIDUAL, k]
@@ -214,7 +214,7 @@ def settle(
 
 @compiled()
 def finish(
-    c: int, given: np.ndarray, state: np.ndarray, betas: np.ndarray, residuals: np.ndarray
+    c: int, problem_data: np.ndarray, state: np.ndarray, betas: np.ndarray, residuals: np.ndarray
 ) -> tuple[float, float, int, int]:
     """Write the solution of C number c.
 
@@ -231,23 +231,23 @@ def finish(
             n_support += 1
             if beta == state[LOWER, k] or beta == state[UPPER, k]:
                 n_bounded += 1
-    objective = _dual_objective(given, state, BETA, RESIDUAL)
+    objective = _dual_objective(problem_data, state, BETA, RESIDUAL)
     return intercept_of(state, state.shape[1]), objective, n_support, n_bounded
 
 
 @compiled()
-def reach(given: np.ndarray) -> tuple[float, float]:
+def reach(problem_data: np.ndarray) -> tuple[float, float]:
     """Return how far apart C = 1 can move two decision values, and how far a single one.
 
     The smaller of the ranges of the two classes' pulls over the training rows, and
     the largest pull; without pulls no bound is known.
     """
     span, size = np.inf, 0.0
-    for pull in range(PULL_FIRST, given.shape[0]):
+    for pull in range(PULL_FIRST, problem_data.shape[0]):
         top, bottom = -np.inf, np.inf
-        for k in range(given.shape[1]):
-            if given[WEIGHT, k] > 0.0:
-                top, bottom = max(top, given[pull, k]), min(bottom, given[pull, k])
+        for k in range(problem_data.shape[1]):
+            if problem_data[WEIGHT, k] > 0.0:
+                top, bottom = max(top, problem_data[pull, k]), min(bottom, problem_data[pull, k])
         span, size = min(span, top - bottom), max(size, abs(top), abs(bottom))
     return span, size
 
@@ -270,36 +270,38 @@ def walk_on(
     first: int,
     solve: Callable[[float, float, int], tuple[int, int]],
     subtract: Callable[[np.ndarray, np.ndarray], None],
-    given: np.ndarray,
+    problem_data: np.ndarray,
     state: np.ndarray,
     numbers: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
-    scale_share: float,
+    scale_fraction: float,
     out: Path,
 ) -> int:
     """Solve for every C, of which number ``first`` is begun, or none for -1.
 
     solve : from an estimate of the intercept, a tolerance and a limit; iterations and status
     subtract : takes the kernel's rows times factors off the trial's residual
-    scale_share : see ``begin``
+    scale_share : see ``begin_steps``
 
     Returns how many C were solved.
     """
-    reached, n_support, n_bounded = reach(given), 0, 0
+    reached, n_support, n_bounded = reach(problem_data), 0, 0
     level = 0.0 if first < 0 else intercept_of(state, state.shape[1])
     for c in range(max(0, first), Cs.size):
         done = int(out.iterations[c]) if c == first else 0
         if c > first:
-            m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, scale_share)
+            m, changed = begin_steps(
+                c, Cs, problem_data, state, numbers, n_support, n_bounded, scale_fraction
+            )
             if m > 0:
                 subtract(numbers[CHANGED, :m], state[FACTORS, :m])
-            level = settle(c, m, changed, level, given, state)
-        more, out.status[c] = solve(level, tolerance_at(Cs[c], tol, reached), limit - done)
-        out.iterations[c] = done + more
+            level = settle(c, m, changed, level, problem_data, state)
+        n_iterations, out.status[c] = solve(level, tolerance_at(Cs[c], tol, reached), limit - done)
+        out.iterations[c] = done + n_iterations
         level, out.objectives[c], n_support, n_bounded = finish(
-            c, given, state, out.betas, out.residuals
+            c, problem_data, state, out.betas, out.residuals
         )
         out.intercepts[c] = level
         if n_bounded == 0 and out.status[c] == CONVERGED:

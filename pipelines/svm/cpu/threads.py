@@ -48,7 +48,11 @@ def open_pool(n_threads: int | None) -> Iterator[Executor]:
     blas = _blas("scipy.linalg" in sys.modules)
     pool = ThreadPoolExecutor(threads) if threads > 1 else CallersThread()
     # To set a limit that is there takes longer than to look.
-    free = any(one.num_threads > 1 for one in blas.lib_controllers if one.user_api == "blas")
+    free = any(
+        controller.num_threads > 1
+        for controller in blas.lib_controllers
+        if controller.user_api == "blas"
+    )
     try:
         with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
             yield pool
@@ -86,7 +90,7 @@ class Resources:
         return int(getattr(self.pool, "_max_workers", 1))
 
     def exact_kernel(
-        self, rows: np.ndarray, kernel: Kernel, kept: dict[str, Any] | None = None
+        self, rows: np.ndarray, kernel: Kernel, exact_cache: dict[str, Any] | None = None
     ) -> ExactKernel | None:
         """Return half of the memory, in double precision, for the walks of all threads.
 
@@ -94,7 +98,7 @@ class Resources:
         """
         if not kernel.is_definite:
             return None
-        return ExactKernel(rows, kernel, self.memory_bytes // 2, self.n_threads, kept)
+        return ExactKernel(rows, kernel, self.memory_bytes // 2, self.n_threads, exact_cache)
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:

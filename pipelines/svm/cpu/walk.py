@@ -34,30 +34,30 @@ from pipelines.svm.cpu.problem import (
     new_state,
 )
 from pipelines.svm.cpu.smo import solve_dense
-from pipelines.svm.cpu.steps import begin, finish, reach, settle, tolerance_at, walk_on
+from pipelines.svm.cpu.steps import begin_steps, finish, reach, settle, tolerance_at, walk_on
 from pipelines.svm.cpu.threads import scratch
 from pipelines.svm.cpu.working_set import (
     gather,
     intercept_of,
     keep_worst,
     optimality,
-    select,
+    select_rows,
     subtract_rows,
 )
 from pipelines.svm.rules import (
-    HARD_SCALE_SHARE,
+    HARD_SCALE_FRACTION,
     INNER_GAP,
     MOST_IDLE_ROUNDS,
     RESOLVED32,
     RESOLVED64,
-    SCALE_SHARE,
-    SMO_SHARE,
+    SCALE_FRACTION,
+    SMO_FRACTION,
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # A working set pays when it is this much smaller than the problem, and up to this
 # size (its kernel is then 64 MiB); else all rows are worked on in place.
-WORKING_SHARE = 0.2
+WORKING_FRACTION = 0.2
 _LARGEST_WORKING_SET = 4096
 
 # A problem is hard at a C when SMO has taken as long, this C and the last, as Newton's method
@@ -70,9 +70,9 @@ _NEWTON_NS, _GATHERED_NS = (4e5, 16e3, 20.0, 0.02), 4.0
 
 # A kernel in single precision is off by this share of its values; where that makes of a
 # residual more than this share of the tolerance, the problem is hard, too.
-_SINGLE, _ROUNDED_SHARE = 6e-8, 0.5
+_SINGLE, _ROUNDED_FRACTION = 6e-8, 0.5
 # Where it is off by so much, a solution in single precision is not even begun with.
-_HOPELESS_SHARE = 10.0
+_HOPELESS_FACTOR = 10.0
 
 # Newton's method works on the free rows, and up to as many and this of those that violate most.
 _MOST_VIOLATING = 200
@@ -109,9 +109,11 @@ def _newton_ns(state: np.ndarray, count: int) -> float:
     n_free = 0.0
     for k in range(state.shape[1]):
         n_free += state[LOWER, k] < state[BETA, k] < state[UPPER, k]
-    made, linear, square, cube = _NEWTON_NS
+    constant, linear, square, cube = _NEWTON_NS
     return (
-        made + n_free * (linear + n_free * (square + n_free * cube)) + _GATHERED_NS * count * count
+        constant
+        + n_free * (linear + n_free * (square + n_free * cube))
+        + _GATHERED_NS * count * count
     )
 
 
@@ -130,7 +132,7 @@ def _solve_one_C(
     tol: float,
     limit: int,
     may_be_hard: bool,
-    spent: float,
+    spent_ns: float,
 ) -> tuple[int, int, int, float]:
     """Solve working sets until every row meets the stopping rule, or the problem is hard.
 
@@ -138,28 +140,28 @@ def _solve_one_C(
 
     Returns iterations and status, the number of members, and what it took beside ``spent``.
     """
-    done, idle, n, begun, due = 0, 0, state.shape[1], spent, 0.0
+    done, idle, n, start_ns, newton_ns = 0, 0, state.shape[1], spent_ns, 0.0
     while True:
         top, bottom, i, j = optimality(state, n)
         if not (top - bottom >= tol):
-            return done, CONVERGED, n_members, spent - begun
+            return done, CONVERGED, n_members, spent_ns - start_ns
         if done >= limit:
-            return done, ITERATION_LIMIT, n_members, spent - begun
+            return done, ITERATION_LIMIT, n_members, spent_ns - start_ns
         if idle == MOST_IDLE_ROUNDS:
-            return done, STALLED, n_members, spent - begun
-        count = select(state, numbers, n, level, i, j)
+            return done, STALLED, n_members, spent_ns - start_ns
+        count = select_rows(state, numbers, n, level, i, j)
         if may_be_hard:
-            if spent >= due:
-                due = _newton_ns(state, count)
-            if spent >= due or idle > 0:
-                return done, _HARD, n_members, spent - begun
-        lanes = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
-        most = limit - done
+            if spent_ns >= newton_ns:
+                newton_ns = _newton_ns(state, count)
+            if spent_ns >= newton_ns or idle > 0:
+                return done, _HARD, n_members, spent_ns - start_ns
+        iteration_ns = _ITERATION_NS + _ROW_NS * min(n, count + count // 2 + 32)
+        iteration_limit = limit - done
         if may_be_hard:
-            most = min(most, int((due - spent) / lanes) + 1)
+            iteration_limit = min(iteration_limit, int((newton_ns - spent_ns) / iteration_ns) + 1)
         if count > compact.shape[0]:
-            iterations, status = solve_dense(kernel, diagonal, state, n, tol, most)
-            lanes = _ITERATION_NS + _ROW_NS * n
+            iterations, status = solve_dense(kernel, diagonal, state, n, tol, iteration_limit)
+            iteration_ns = _ITERATION_NS + _ROW_NS * n
         else:
             n_members = gather(kernel, slot, numbers, n, count, n_members, compact)
             for p in range(n_members):
@@ -173,7 +175,7 @@ def _solve_one_C(
                 work,
                 n_members,
                 max(tol, INNER_GAP * (top - bottom)),
-                most,
+                iteration_limit,
             )
             m = ZERO
             for p in range(n_members):
@@ -184,7 +186,7 @@ def _solve_one_C(
                     m += 1
             subtract_rows(state, RESIDUAL, n, kernel, numbers[CHANGED], state[FACTORS], m)
             level = intercept_of(work, n_members)
-        spent += iterations * lanes
+        spent_ns += iterations * iteration_ns
         done += max(1, iterations)
         # What a round leaves undone without a step, the next would leave, too.
         idle = idle + 1 if iterations == 0 or status == STALLED else 0
@@ -195,7 +197,7 @@ def walk_easily(
     kernel: np.ndarray,
     diagonal: np.ndarray,
     slot: np.ndarray,
-    given: np.ndarray,
+    problem_data: np.ndarray,
     state: np.ndarray,
     numbers: np.ndarray,
     compact: np.ndarray,
@@ -219,18 +221,20 @@ def walk_easily(
 
     Returns how many C were solved, and whether the next is hard.
     """
-    n, reached = state.shape[1], reach(given)
+    n, reached = state.shape[1], reach(problem_data)
     n_members = n_support = n_bounded = ZERO
-    level, took = 0.0, 0.0
+    level, spent_ns = 0.0, 0.0
     for c in range(Cs.size):
-        m, changed = begin(c, Cs, given, state, numbers, n_support, n_bounded, SCALE_SHARE)
+        m, changed = begin_steps(
+            c, Cs, problem_data, state, numbers, n_support, n_bounded, SCALE_FRACTION
+        )
         if m > 0:
             subtract_rows(state, TRIAL_RESIDUAL, n, kernel, numbers[CHANGED], state[FACTORS], m)
-        level = settle(c, m, changed, level, given, state)
+        level = settle(c, m, changed, level, problem_data, state)
         if not convex:
             for k in range(n):
-                state[BETA, k], state[RESIDUAL, k] = 0.0, given[Y, k]
-        iterations[c], status[c], n_members, took = _solve_one_C(
+                state[BETA, k], state[RESIDUAL, k] = 0.0, problem_data[Y, k]
+        iterations[c], status[c], n_members, spent_ns = _solve_one_C(
             kernel,
             diagonal,
             slot,
@@ -244,13 +248,15 @@ def walk_easily(
             tolerance_at(Cs[c], tol, reached),
             limit,
             convex,
-            took,
+            spent_ns,
         )
-        if convex and _rounded(kernel, state) > _ROUNDED_SHARE * tol:
+        if convex and _rounded(kernel, state) > _ROUNDED_FRACTION * tol:
             status[c] = _HARD
         if status[c] == _HARD:
             return c, True
-        level, objectives[c], n_support, n_bounded = finish(c, given, state, betas, residuals)
+        level, objectives[c], n_support, n_bounded = finish(
+            c, problem_data, state, betas, residuals
+        )
         intercepts[c] = level
         if n_bounded == 0 and status[c] == CONVERGED:
             return c + 1, False
@@ -277,15 +283,15 @@ class _HardWalk:
         self,
         kernel: np.ndarray,
         exact: ExactRows,
-        given: np.ndarray,
+        problem_data: np.ndarray,
         state: np.ndarray,
         numbers: np.ndarray,
         tol: float,
     ) -> None:
         n = state.shape[1]
-        self.given, self.state, self.numbers, self.n_single = given, state, numbers, 0
-        self._kernel, self._most_rounded = kernel, _ROUNDED_SHARE * tol
-        self._hopeless = _HOPELESS_SHARE * tol
+        self.problem_data, self.state, self.numbers, self.n_single = problem_data, state, numbers, 0
+        self._kernel, self._most_rounded = kernel, _ROUNDED_FRACTION * tol
+        self._hopeless = _HOPELESS_FACTOR * tol
         self._exact: ExactRows | None = exact  # while there is room
         self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
         self._compact = scratch("compact", self._capacity, self._capacity + 16)
@@ -331,7 +337,7 @@ class _HardWalk:
         state = self.state
         for beta, residual in ((BETA, RESIDUAL), (OLD_BETA, OLD_RESIDUAL)):
             moved = np.flatnonzero(state[beta])
-            state[residual] = self.given[Y]
+            state[residual] = self.problem_data[Y]
             self.subtract(residual, moved, state[beta, moved])
 
     def subtract(self, target: int, rows: np.ndarray, factors: np.ndarray) -> None:
@@ -360,8 +366,8 @@ class _HardWalk:
         done, status = self._solve(level, tol, limit)
         if self._goes_on_in_double(status == STALLED):
             level = intercept_of(self.state, self.state.shape[1])
-            more, status = self._solve(level, tol, limit - done)
-            done += more
+            n_iterations, status = self._solve(level, tol, limit - done)
+            done += n_iterations
         self.n_single += self.in_single
         return done, status
 
@@ -378,7 +384,7 @@ class _HardWalk:
                 return done, ITERATION_LIMIT
             if idle == MOST_IDLE_ROUNDS:
                 return done, STALLED
-            count = select(state, numbers, n, level, i, j)
+            count = select_rows(state, numbers, n, level, i, j)
             free = (state[LOWER] < state[BETA]) & (state[BETA] < state[UPPER])
             room = min(self._capacity, 2 * np.count_nonzero(free) + _MOST_VIOLATING)
             if count > room:
@@ -390,7 +396,7 @@ class _HardWalk:
             rows = numbers[MEMBERS, :m].copy()
             work[:4, :m] = state[:4, rows]
             diagonal, inner_tol = self._diagonal[rows], max(tol, INNER_GAP * (top - bottom))
-            most = min(limit - done, int(SMO_SHARE * m))
+            most = min(limit - done, int(SMO_FRACTION * m))
             iterations, status = solve_dense(self._compact, diagonal, work, m, inner_tol, most)
             if iterations < limit - done:
                 steps, status = self._newton.solve(
@@ -419,8 +425,8 @@ def walk(
     kernel: np.ndarray,
     diagonal: np.ndarray,
     exact: ExactKernel | None,
-    places: np.ndarray | None,
-    given: np.ndarray,
+    row_numbers: np.ndarray | None,
+    problem_data: np.ndarray,
     Cs: np.ndarray,
     tol: float,
     limit: int,
@@ -445,14 +451,14 @@ def walk(
     solved : int, how many C; the rest has the last one's solution
     single : int, how many C have one from a kernel in single precision
     """
-    n = given.shape[1]
-    state, numbers = new_state(given, Cs[0])
-    capacity = min(_LARGEST_WORKING_SET, max(2, int(WORKING_SHARE * n)))
+    n = problem_data.shape[1]
+    state, numbers = new_state(problem_data, Cs[0])
+    capacity = min(_LARGEST_WORKING_SET, max(2, int(WORKING_FRACTION * n)))
     solved, hard = walk_easily(
         kernel,
         diagonal,
         np.arange(n),
-        given,
+        problem_data,
         state,
         numbers,
         np.empty((capacity, capacity + 16), np.float32),
@@ -466,20 +472,23 @@ def walk(
     )
     single = Cs.size
     if hard and exact is not None:
-        rest, first = _HardWalk(kernel, exact.of(places), given, state, numbers, tol), solved
+        hard_walk, first = (
+            _HardWalk(kernel, exact.of(row_numbers), problem_data, state, numbers, tol),
+            solved,
+        )
         solved = walk_on(
             first,
-            rest.solve,
-            partial(rest.subtract, TRIAL_RESIDUAL),
-            given,
+            hard_walk.solve,
+            partial(hard_walk.subtract, TRIAL_RESIDUAL),
+            problem_data,
             state,
             numbers,
             Cs,
             tol,
             limit,
-            HARD_SCALE_SHARE,
+            HARD_SCALE_FRACTION,
             out,
         )
-        single = Cs.size if rest.in_single else first + rest.n_single
+        single = Cs.size if hard_walk.in_single else first + hard_walk.n_single
     out.repeat_from(solved)
     return solved, single

@@ -85,7 +85,9 @@ def intercept_of(state: np.ndarray, n: int) -> float:
 
 
 @compiled()
-def select(state: np.ndarray, numbers: np.ndarray, n: int, level: float, i: int, j: int) -> int:
+def select_rows(
+    state: np.ndarray, numbers: np.ndarray, n: int, level: float, i: int, j: int
+) -> int:
     """Mark as ``CHOSEN`` the rows an inner solve needs; returns their number.
 
     Free multipliers, and those that violate their condition against ``level``, an
@@ -107,7 +109,7 @@ def select(state: np.ndarray, numbers: np.ndarray, n: int, level: float, i: int,
 def keep_worst(
     state: np.ndarray, numbers: np.ndarray, level: float, i: int, j: int, most: int
 ) -> int:
-    """Leave ``CHOSEN`` as many rows as there is room for, from ``select``; returns their number.
+    """Leave as many ``CHOSEN`` rows as there is room for, of ``select_rows``; returns how many.
 
     The worst pair, free multipliers, and of each kind those that violate most.
     """

@@ -131,7 +131,7 @@ class Exact(NamedTuple):
     degree: Any
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """The rows of a binary problem, in device memory.
 
     signed : float64 (n,), weight times label; columns : int32 (n,), of the shared
@@ -158,7 +158,7 @@ class Sides(NamedTuple):
     second: Any
 
 
-class Work(NamedTuple):
+class WorkSpace(NamedTuple):
     """Work space in device memory, a place for each row of the largest problem.
 
     changes, factors : float64; members, columns : int32
@@ -352,7 +352,7 @@ def share_counts(t, n_threads, count, counts):
 
 
 @device
-def own_share(t, n_threads, n):
+def own_slice(t, n_threads, n):
     """Return where this thread's contiguous share of n places begins and ends."""
-    share = (n + n_threads - 1) // n_threads
-    return min(n, t * share), min(n, t * share + share)
+    size = (n + n_threads - 1) // n_threads
+    return min(n, t * size), min(n, t * size + size)

@@ -110,7 +110,7 @@ def in_own_memory(xp: Any, items: Generator[_Item]) -> Iterator[_Item]:
             items.close()
 
 
-def is_out_of_memory(error: Exception) -> bool:
+def is_device_out_of_memory(error: Exception) -> bool:
     """Return whether an error says that the device's memory is used up."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 

@@ -20,21 +20,21 @@ import numpy as np
 from pipelines.svm.cuda.block import Free, barrier, device
 from pipelines.svm.cuda.inner import inner_solver, round_up
 from pipelines.svm.cuda.newton import EXTRA_ROWS, KEPT, solve_active
-from pipelines.svm.rules import SMO_SHARE
+from pipelines.svm.rules import SMO_FRACTION
 from pipelines.svm.solutions import CONVERGED
 
 # A problem is hard at a C from so many iterations of SMO on, from this share of the values of its
 # members' kernel (by the instructions of each, some thirty Newton steps), and from this share of
 # the values of its support vectors with all rows, which residuals in double precision take: else
 # one that is easy at every C would wait longer for these than SMO does for it all.
-HARD_ITERATIONS, HARD_SHARE, VALUES_SHARE = 1000, 0.125, 1 / 2000
+HARD_ITERATIONS, HARD_RATIO, VALUES_FRACTION = 1000, 0.125, 1 / 2000
 
 # Numbers that are kept from one call of a solve to the next.
 KEPT_HARD = 1 + KEPT
 
 # Of more free rows than this share of the members that there is room for, those that violate
 # would find none: SMO goes on alone.
-FREE_SHARE = 0.75
+FREE_FRACTION = 0.75
 
 
 def hard_shape(width: int) -> tuple[int, int]:
@@ -84,11 +84,11 @@ def hard_functions(name: str, source: str):
     solve = inner_solver(name)
 
     @device
-    def term(one, other):
+    def term(feature, other_feature):
         """Return what a feature adds to the product of two rows."""
         if of_distances:
-            return (one - other) * (one - other)
-        return one * other
+            return (feature - other_feature) * (feature - other_feature)
+        return feature * other_feature
 
     @device
     def of_rows(exact, column, a, b, c, d):
@@ -153,8 +153,8 @@ def hard_functions(name: str, source: str):
                     matrix[p + 2, q] = y
                 if p + 3 < m:
                     matrix[p + 3, q] = z
-            own, _, _, _ = four(exact, column, column, column, column, column)
-            matrix[last, q] = own
+            diagonal_value, _, _, _ = four(exact, column, column, column, column, column)
+            matrix[last, q] = diagonal_value
 
     @device
     def subtract(t, n_threads, rows, begin, end, m, work, exact):
@@ -186,7 +186,7 @@ def hard_functions(name: str, source: str):
 
     @device
     def solve_hard(
-        t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, kept, parts
+        t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, saved_state, parts
     ):
         """Run SMO and Newton steps on m members; or only some, and more in the next call.
 
@@ -201,16 +201,16 @@ def hard_functions(name: str, source: str):
         """
         width = space.shape[1]
         matrix, factor = space[: width + 1], space[width + 1 :]
-        left, iterations, status = int(kept[0]), 0, CONVERGED
+        n_left, iterations, status = int(saved_state[0]), 0, CONVERGED
         barrier()  # all have read it
-        if left < 0:
+        if n_left < 0:
             gather(t, n_threads, m, work.columns, exact, matrix)
             barrier()  # a row of the matrix is not read by its writer alone
-            most = min(limit, int(SMO_SHARE * m))
+            most = min(limit, int(SMO_FRACTION * m))
             iterations, status = solve(t, n_threads, m, near, matrix, tol, most, parts)
             # A round is no more steps than members: then all rows are looked at.
-            left = min(limit - iterations, m)
-        if left > 0:
+            n_left = min(limit - iterations, m)
+        if n_left > 0:
             barrier()  # members of other owners are read
             # The members' columns are not looked at any more.
             free = Free(
@@ -231,16 +231,16 @@ def hard_functions(name: str, source: str):
                 shift,
                 tol,
                 finest,
-                left,
+                n_left,
                 free,
                 work.factors,
                 work.changes,
-                kept[1:],
+                saved_state[1:],
                 parts,
             )
             iterations += steps
             if t == 0:
-                kept[0] = left - steps
+                saved_state[0] = n_left - steps
         return iterations, status
 
     return solve_hard, subtract

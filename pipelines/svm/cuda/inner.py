@@ -90,10 +90,10 @@ def gatherer(name: str):
     @device
     def put(products, p, m, value, real, q, matrix):
         if p < m:
-            kept = np.float32(0)
+            entry = np.float32(0)
             if real:
-                kept = value_at(products, value)
-            matrix[np.uint32(p), q] = kept
+                entry = value_at(products, value)
+            matrix[np.uint32(p), q] = entry
 
     @device
     def gather(t, n_threads, m, columns, products, matrix):
@@ -106,9 +106,9 @@ def gatherer(name: str):
         last = np.uint32(matrix.shape[1])
         q = np.int32(t)
         while q < padded:
-            real, place, column = q < m, np.uint32(q), np.uint32(0)
+            real, position, column = q < m, np.uint32(q), np.uint32(0)
             if real:
-                column = np.uint32(columns[place])
+                column = np.uint32(columns[position])
             p = np.int32(0)
             # Four at once, so that four loads are on their way.
             while p < m:
@@ -117,12 +117,12 @@ def gatherer(name: str):
                 b = load(products, r, m, columns, column)
                 c = load(products, u, m, columns, column)
                 d = load(products, v, m, columns, column)
-                put(products, p, m, a, real, place, matrix)
-                put(products, r, m, b, real, place, matrix)
-                put(products, u, m, c, real, place, matrix)
-                put(products, v, m, d, real, place, matrix)
+                put(products, p, m, a, real, position, matrix)
+                put(products, r, m, b, real, position, matrix)
+                put(products, u, m, c, real, position, matrix)
+                put(products, v, m, d, real, position, matrix)
                 p = np.int32(p + 4)
-            matrix[last, place] = value_at(products, products.shared[column, column])
+            matrix[last, position] = value_at(products, products.shared[column, column])
             q = np.int32(q + stride)
 
     return gather
@@ -145,10 +145,10 @@ def inner_solver(name: str):
     def advance(p, padded, value_i, value_j, step, near, best, at, low):
         """Apply the last step to one member, and keep the most violating one (pass A)."""
         if p < padded:
-            place = np.uint32(p)
-            r = near.residual[place] - step * (np.float64(value_i) - np.float64(value_j))
-            near.residual[place] = r
-            mark = near.marks[place]
+            position = np.uint32(p)
+            r = near.residual[position] - step * (np.float64(value_i) - np.float64(value_j))
+            near.residual[position] = r
+            mark = near.marks[position]
             if mark & RISE != 0 and r > best:
                 best, at = r, np.int32(p)
             if mark & FALL != 0 and r < low:

@@ -26,7 +26,7 @@ from pipelines.svm.cuda.smo import (
     smo_kernel,
 )
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Layout, Search
+from pipelines.svm.search import Layout, PathSearch
 from pipelines.svm.solutions import Solutions
 
 # Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
@@ -73,7 +73,7 @@ def sorted_rows(layout: Layout, classes: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.arange(*layout.starts[c : c + 2]) for c in classes])
 
 
-def make_table(search: Search, numbers: Sequence[int], classes: Sequence[int]) -> Table:
+def make_table(search: PathSearch, numbers: Sequence[int], classes: Sequence[int]) -> Table:
     """Return some of a search's problems, on shared products of only the rows of ``classes``."""
     layout, weights = search.layout, search.weights
     rows_of_classes, starts = sorted_rows(layout, classes), class_starts(layout, classes)
@@ -84,26 +84,28 @@ def make_table(search: Search, numbers: Sequence[int], classes: Sequence[int]) -
         for i in numbers:
             problem = search.problems[i]
             sides = classes if problem.second is None else (problem.first, problem.second)
-            inside = np.concatenate([np.arange(*starts[number[c] : number[c] + 2]) for c in sides])
-            inside = np.sort(inside)
-            places = inside[weight[rows_of_classes[inside]] > 0]
+            positions = np.concatenate(
+                [np.arange(*starts[number[c] : number[c] + 2]) for c in sides]
+            )
+            positions = np.sort(positions)
+            places = positions[weight[rows_of_classes[positions]] > 0]
             rows = rows_of_classes[places]
             factor = search.factors(i, fold)
-            own = layout.codes[rows] == problem.first
-            n_first = int(np.count_nonzero(own))
-            sided = np.nan
+            is_first = layout.codes[rows] == problem.first
+            n_first = int(np.count_nonzero(is_first))
+            sided_value = np.nan
             if n_first in (0, rows.size):
                 # As on the CPU: every row is decided for the side that is there.
                 absent = -1.0 if problem.second is not None else -np.inf
-                sided = 1.0 if n_first else absent
+                sided_value = 1.0 if n_first else absent
             second = -1 if problem.second is None else number[problem.second]
-            to = (problem.first,) * 2 if second < 0 else (problem.second, problem.first)
-            entries.append([offset, rows.size, fold, number[problem.first], second, *to])
+            other_classes = (problem.first,) * 2 if second < 0 else (problem.second, problem.first)
+            entries.append([offset, rows.size, fold, number[problem.first], second, *other_classes])
             factors.append(factor[list(classes)])
-            one_sided.append(sided)
+            one_sided.append(sided_value)
             columns.append(places)
             out_rows.append(rows)
-            signed.append(np.where(own, 1.0, -1.0) * weight[rows] * factor[layout.codes[rows]])
+            signed.append(np.where(is_first, 1.0, -1.0) * weight[rows] * factor[layout.codes[rows]])
             offset += rows.size
     return Table(
         np.array(entries, np.int64).reshape(-1, ENTRY_COLUMNS),
@@ -131,14 +133,14 @@ def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.nd
 
     Returns int32 (n_jobs, 2), gamma and entry
     """
-    own, mean = distances.diagonal(), distances.mean()
-    between = distances - (own[:, None] + own) / 2
-    np.fill_diagonal(between, np.inf)
+    within_class, mean = distances.diagonal(), distances.mean()
+    gaps = distances - (within_class[:, None] + within_class) / 2
+    np.fill_diagonal(gaps, np.inf)
     # A class against the rest is as hard as its nearest neighbour makes it.
     first, second = table.entries[:, FIRST], table.entries[:, SECOND]
-    between = np.where(second < 0, between.min(axis=1)[first], between[first, second])
-    level = between[np.isfinite(between)].mean() if np.isfinite(between).any() else 1.0
-    hardness = np.maximum(between / max(level, 1e-300), 1e-3) ** -1.5
+    gaps = np.where(second < 0, gaps.min(axis=1)[first], gaps[first, second])
+    level = gaps[np.isfinite(gaps)].mean() if np.isfinite(gaps).any() else 1.0
+    hardness = np.maximum(gaps / max(level, 1e-300), 1e-3) ** -1.5
     reach = (np.asarray(gammas, np.float64) * mean)[:, None]
     effort = table.entries[:, SIZE] * (hardness / (1 + 6 * reach) + 0.2 + 0.1 * reach)
     effort[:, ~np.isnan(table.one_sided)] = -1
@@ -186,19 +188,21 @@ class Launching:
 
     def members(self, limit: Limits, largest: int) -> int:
         """Return the size of a working set, for problems of ``largest`` rows."""
-        each = limit.shared_multiprocessor // self.blocks_per_multiprocessor - RESERVED_SHARED
-        room = min(limit.shared_block, each) - fixed_shared_bytes(self.block_size)
+        block_bytes = (
+            limit.shared_multiprocessor // self.blocks_per_multiprocessor - RESERVED_SHARED
+        )
+        room = min(limit.shared_block, block_bytes) - fixed_shared_bytes(self.block_size)
         room = max(0, room) // MEMBER_BYTES
         fit = room // self.block_size * self.block_size
-        wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
-        return int(max(2, min(wanted, fit, largest)))
+        n_wanted = _MOST_MEMBERS if self.capacity is None else self.capacity
+        return int(max(2, min(n_wanted, fit, largest)))
 
     def hard_width(self, members: int, kernel: Kernel) -> int:
         """Return how many members a hard problem has room for; 0 for SMO alone."""
-        wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
-        if wanted == 0 or not kernel.is_definite:
+        n_wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
+        if n_wanted == 0 or not kernel.is_definite:
             return 0
-        return members_width(min(wanted, members), self.block_size)
+        return members_width(min(n_wanted, members), self.block_size)
 
     def registers(self, limit: Limits) -> int:
         """Return registers of a thread with which all blocks are resident; a multiple of 8."""
@@ -217,28 +221,28 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
     shared : float32 (n, n), shared products; starts : as ``class_starts`` gives them
     """
     sizes = np.diff(starts)
-    share = np.zeros((starts[-1], sizes.size), np.float32)
-    share[np.arange(starts[-1]), np.repeat(np.arange(sizes.size), sizes)] = np.repeat(
+    weights = np.zeros((starts[-1], sizes.size), np.float32)
+    weights[np.arange(starts[-1]), np.repeat(np.arange(sizes.size), sizes)] = np.repeat(
         1 / np.maximum(sizes, 1), sizes
     )
-    share = xp.asarray(share)
-    resources = to_host(share.T @ (shared @ share)).astype(np.float64)
+    weights = xp.asarray(weights)
+    class_means = to_host(weights.T @ (shared @ weights)).astype(np.float64)
     if kernel.of_distances:
-        return resources
+        return class_means
     everywhere = xp.arange(len(shared))
-    own = to_host(share.T @ shared[everywhere, everywhere]).astype(np.float64)
-    return own[:, None] + own - 2 * resources
+    mean_norms = to_host(weights.T @ shared[everywhere, everywhere]).astype(np.float64)
+    return mean_norms[:, None] + mean_norms - 2 * class_means
 
 
 def _share_done(queue: np.ndarray, paused: np.ndarray, n_jobs: int, n_C: int) -> float:
     """Return the share of the jobs' C that are solved; 1.0 where no job waits or is paused."""
-    begun = paused[paused[:, JOB] > 0]
-    n_ended = min(int(queue[0]), n_jobs) - len(begun)
-    return (n_ended + float(begun[:, C_NUMBER].sum()) / n_C) / n_jobs
+    paused_jobs = paused[paused[:, JOB] > 0]
+    n_ended = min(int(queue[0]), n_jobs) - len(paused_jobs)
+    return (n_ended + float(paused_jobs[:, C_NUMBER].sum()) / n_C) / n_jobs
 
 
 def solve_table(
-    search: Search,
+    search: PathSearch,
     numbers: Sequence[int],
     classes: Sequence[int],
     shared: Any,
@@ -337,16 +341,16 @@ def solve_table(
             done = _share_done(to_host(queue), to_host(paused), len(jobs), n_C)
             yield done
     figures, counts, solved = to_host(figures), to_host(counts), to_host(solved)
-    decided = ~np.isnan(table.one_sided)
-    figures[:, decided, 0] = table.one_sided[decided][:, None]
+    is_decided = ~np.isnan(table.one_sided)
+    figures[:, is_decided, 0] = table.one_sided[is_decided][:, None]
     # Entries are folds x problems.
     figures, counts, solved = (
-        found.reshape(n_gammas, len(search.weights), len(numbers), *found.shape[2:])
-        for found in (figures, counts, solved)
+        array.reshape(n_gammas, len(search.weights), len(numbers), *array.shape[2:])
+        for array in (figures, counts, solved)
     )
-    for g, one in enumerate(out):
-        one.intercepts[:, numbers] = figures[g, :, :, 0]
-        one.objectives[:, numbers] = figures[g, :, :, 1]
-        one.iterations[:, numbers] = counts[g, :, :, 0]
-        one.status[:, numbers] = counts[g, :, :, 1]
-        one.solved[:, numbers] = solved[g]
+    for g, solutions in enumerate(out):
+        solutions.intercepts[:, numbers] = figures[g, :, :, 0]
+        solutions.objectives[:, numbers] = figures[g, :, :, 1]
+        solutions.iterations[:, numbers] = counts[g, :, :, 0]
+        solutions.status[:, numbers] = counts[g, :, :, 1]
+        solutions.solved[:, numbers] = solved[g]

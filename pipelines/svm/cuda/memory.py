@@ -13,18 +13,18 @@ from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 _USABLE = 0.9
 
 # Of the memory, for the blocks that score: they are made and dropped.
-_SCORE_SHARE = 0.1
+_SCORE_FRACTION = 0.1
 _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 
 # Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
 # its shape, for the state of the blocks that solve, and for what hard problems take.
-_PRODUCT_SHARE, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
-_BLOCK_SHARE, _FEWEST_MEMBERS = 1 / 6, 64
-_HARD_SHARE, _FEWEST_HARD_MEMBERS = 1 / 4, 64
+_PRODUCT_FRACTION, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
+_BLOCK_FRACTION, _FEWEST_MEMBERS = 1 / 6, 64
+_HARD_FRACTION, _FEWEST_HARD_MEMBERS = 1 / 4, 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """The contents of device memory during a launch.
 
     whole : whether the shared products of all rows are held; else those of a pair
@@ -59,7 +59,7 @@ def plan_memory(
     members: int = 1920,
     block_size: int = 128,
     hard_members: int = 0,
-) -> Plan:
+) -> MemoryPlan:
     """Divide ``free_bytes`` of device memory.
 
     Where the n x n shared products do not fit, ``ovo`` is solved pair by pair, and
@@ -92,15 +92,15 @@ def plan_memory(
         return source + n_blocks * 8 * prod(hard_shape(members_width(hard_members, block_size)))
 
     n_blocks = min(n_blocks, n_gammas * n_folds * n_problems)
-    values = max(0, int(_BLOCK_SHARE * usable) // n_blocks - STATE_BYTES * largest) // 4
+    values = max(0, int(_BLOCK_FRACTION * usable) // n_blocks - STATE_BYTES * largest) // 4
     fit = max(0, isqrt(values) - 1) // block_size * block_size
     members = min(members, largest, max(fit, _FEWEST_MEMBERS))
-    n_blocks = max(1, min(n_blocks, int(_BLOCK_SHARE * usable) // block_bytes()))
-    values = int(_HARD_SHARE * usable) // n_blocks // 16
+    n_blocks = max(1, min(n_blocks, int(_BLOCK_FRACTION * usable) // block_bytes()))
+    values = int(_HARD_FRACTION * usable) // n_blocks // 16
     fit = min(hard_members, max(0, isqrt(values) - 2) // block_size * block_size)
     hard_members = fit if fit >= min(hard_members, _FEWEST_HARD_MEMBERS) else 0
     of_rows = exact_source(n_features) == ROWS
-    product_rows = int((_PRODUCT_SHARE * usable / _PRODUCT_BYTES) ** 0.5)
+    product_rows = int((_PRODUCT_FRACTION * usable / _PRODUCT_BYTES) ** 0.5)
     product_rows = min(n, BLOCK, max(_FEWEST_PRODUCT_ROWS, product_rows))
     # Rows once in float64 and once as given; a product's float64 block with its
     # temporaries; the flat tables; the blocks' state.
@@ -132,12 +132,12 @@ def plan_memory(
             f"decision={'ovo' if one_vs_one else 'ovr'!r} needs {least:.3g} bytes of device "
             f"memory for {n} rows, got {free_bytes}; use {way_out}"
         )
-    wanted = max(_FEWEST_SCORE_ROWS, int(_SCORE_SHARE * usable // row))
+    n_wanted = max(_FEWEST_SCORE_ROWS, int(_SCORE_FRACTION * usable // row))
     rows = min(
-        wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n), (usable - fixed - gamma) // row
+        n_wanted, _MOST_SCORE_ROWS, max(_FEWEST_SCORE_ROWS, n), (usable - fixed - gamma) // row
     )
     fit = max(1, min(n_gammas, (usable - fixed - rows * row) // gamma))
-    return Plan(
+    return MemoryPlan(
         whole,
         fit,
         rows,

@@ -29,21 +29,21 @@ from pipelines.svm.cuda.block import (
     block_top,
     device,
     larger,
-    own_share,
+    own_slice,
     share_counts,
     smaller,
     sum_of,
 )
 from pipelines.svm.cuda.inner import FALL, RISE, mark_of
 from pipelines.svm.rules import (
-    ADDED_SHARE,
+    ADDED_FRACTION,
     LEAST_BATCH,
     LEAST_MOVE,
     MOST_IDLE_STEPS,
     MOST_TRIES,
     RESOLVED64,
-    RIDGE_SHARE,
-    VIOLATION_SHARE,
+    RIDGE_FRACTION,
+    VIOLATION_FRACTION,
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
@@ -69,16 +69,16 @@ def _shared_with(lane, j, f, p, factor):
     """Return inner products of row p with the four rows of the panel at j, before the panel."""
     last = np.int32(f - 1)
     row = factor[np.uint32(p)]
-    one, two = factor[np.uint32(j)], factor[np.uint32(min(j + 1, last))]
-    three, four = factor[np.uint32(min(j + 2, last))], factor[np.uint32(min(j + 3, last))]
+    first, second = factor[np.uint32(j)], factor[np.uint32(min(j + 1, last))]
+    third, fourth = factor[np.uint32(min(j + 2, last))], factor[np.uint32(min(j + 3, last))]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for k in range(lane, j, WARP):
         at = np.uint32(k)
         value = row[at]
-        a += value * one[at]
-        b += value * two[at]
-        c += value * three[at]
-        d += value * four[at]
+        a += value * first[at]
+        b += value * second[at]
+        c += value * third[at]
+        d += value * fourth[at]
     return sum_of(a, WARP), sum_of(b, WARP), sum_of(c, WARP), sum_of(d, WARP)
 
 
@@ -187,18 +187,18 @@ def directions(t, n_threads, f, free, parts):
     """
     factor, right, other = free.factor, free.move, free.pinned
     ones, forward = factor[f], factor[f + 1]
-    both, own = 0.0, 0.0
+    product_sum, square_sum = 0.0, 0.0
     for p in range(t, f, n_threads):
-        both += ones[p] * forward[p]
-        own += ones[p] * ones[p]
-    both = block_sum(t, n_threads, both, parts.tops)
-    level = both / block_sum(t, n_threads, own, parts.tops)
-    wished = 0.0
+        product_sum += ones[p] * forward[p]
+        square_sum += ones[p] * ones[p]
+    product_sum = block_sum(t, n_threads, product_sum, parts.tops)
+    level = product_sum / block_sum(t, n_threads, square_sum, parts.tops)
+    full_gain = 0.0
     for p in range(t, f, n_threads):
         value = forward[p] - level * ones[p]
         right[p], other[p] = value, ones[p]
-        wished += value * value
-    wished = block_sum(t, n_threads, wished, parts.tops)  # has a barrier: all is written
+        full_gain += value * value
+    full_gain = block_sum(t, n_threads, full_gain, parts.tops)  # has a barrier: all is written
     for column in range(f):
         j = f - 1 - column
         row, pivot = factor[j], factor[j, j]
@@ -209,7 +209,7 @@ def directions(t, n_threads, f, free, parts):
         if t == 0:
             free.d[j], free.v[j] = d, v
         barrier()  # the next column's sides are done
-    return level, wished
+    return level, full_gain
 
 
 @device
@@ -259,7 +259,7 @@ def list_free(t, n_threads, m, near, free, keys, parts):
 
     keys : float64 (>= m,), overwritten
     """
-    first, last = own_share(t, n_threads, m)
+    first, last = own_slice(t, n_threads, m)
     count = 0
     for p in range(first, last):
         if is_free(near.marks[p]):
@@ -284,38 +284,38 @@ def drop_bounded(t, n_threads, f, near, free, parts):
 
     Returns how many are left.
     """
-    first, last = own_share(t, n_threads, f)
+    first, last = own_slice(t, n_threads, f)
     count = 0
     for p in range(first, last):
         if is_free(near.marks[free.rows[p]]):
             count += 1
-    at, left = share_counts(t, n_threads, count, parts.counts)
+    at, n_left = share_counts(t, n_threads, count, parts.counts)
     for p in range(first, last):
         if is_free(near.marks[free.rows[p]]):
             free.spare[at] = p
             at += 1
         else:
-            free.spare[left + p - at] = p
+            free.spare[n_left + p - at] = p
     barrier()  # the places of those that stay, and behind them of the others
-    if left < f:
-        for begin in range(0, left, n_threads):
+    if n_left < f:
+        for begin in range(0, n_left, n_threads):
             p = begin + t
-            member = free.rows[free.spare[min(p, left - 1)]]
+            member = free.rows[free.spare[min(p, n_left - 1)]]
             barrier()  # these are read, later ones not yet written
-            if p < left:
+            if p < n_left:
                 free.rows[p] = member
-        _move_up(t, n_threads, f, left, free)
-        _turn_columns(t, n_threads, left, f - left, free, parts.chunk_factors)
-    return left
+        _move_up(t, n_threads, f, n_left, free)
+        _turn_columns(t, n_threads, n_left, f - n_left, free, parts.chunk_factors)
+    return n_left
 
 
 @device
-def _move_up(t, n_threads, f, left, free):
+def _move_up(t, n_threads, f, n_left, free):
     """Put the factor's rows that stay, and the sides, behind each other; a thread takes columns."""
-    factor, places, last = free.factor, free.spare, left - 1
+    factor, places, last = free.factor, free.spare, n_left - 1
     for k in range(t, f, n_threads):
         column = np.uint32(k)
-        for p in range(places[left], left, 4):  # four loads are on their way
+        for p in range(places[n_left], n_left, 4):  # four loads are on their way
             q, r, s = min(p + 1, last), min(p + 2, last), min(p + 3, last)
             a, b = factor[np.uint32(places[p]), column], factor[np.uint32(places[q]), column]
             c, d = factor[np.uint32(places[r]), column], factor[np.uint32(places[s]), column]
@@ -326,7 +326,7 @@ def _move_up(t, n_threads, f, left, free):
                 factor[np.uint32(r), column] = c
             if p + 2 < last:
                 factor[np.uint32(s), column] = d
-        factor[left, k], factor[left + 1, k] = factor[f, k], factor[f + 1, k]
+        factor[n_left, k], factor[n_left + 1, k] = factor[f, k], factor[f + 1, k]
     barrier()  # a row is turned by one thread
 
 
@@ -347,7 +347,7 @@ def _turned_by_all(value, w, x, y, z, e, tile):
 
 
 @device
-def _going(row, to, count):
+def _removed_columns(row, to, count):
     """Return the values of a row in the columns that go, 0 for those of ``PANEL`` that do not."""
     w, x, y, z = row[to], 0.0, 0.0, 0.0
     if count > 1:
@@ -372,7 +372,7 @@ def _turn_panel(j, width, to, count, factor, tile):
     """Turn the rows of a panel itself, and fill ``tile`` with the rotations; by one thread."""
     for r in range(width):
         row, e = factor[np.uint32(j + r)], 2 * PANEL * r
-        w, x, y, z = _going(row, to, count)
+        w, x, y, z = _removed_columns(row, to, count)
         for column in range(r):
             value, w, x, y, z = _turned_by_all(row[to + count + column], w, x, y, z, column, tile)
             row[to + column] = value
@@ -383,7 +383,7 @@ def _turn_panel(j, width, to, count, factor, tile):
 
 
 @device
-def _turn_columns(t, n_threads, left, n_gone, free, tile):
+def _turn_columns(t, n_threads, n_left, n_gone, free, tile):
     """Make the factor triangular again, where rows have gone and their columns are still there.
     Both sides follow.
 
@@ -397,12 +397,12 @@ def _turn_columns(t, n_threads, left, n_gone, free, tile):
     factor, end = free.factor, n_gone
     while end > 0:
         low = max(0, end - PANEL)
-        j = free.spare[left + low] - low
-        while j < left:
+        j = free.spare[n_left + low] - low
+        while j < n_left:
             # How many go here already, and after how many rows the next one does.
-            count, width = 0, min(PANEL, left - j)
+            count, width = 0, min(PANEL, n_left - j)
             for v in range(low, end):
-                ahead = free.spare[left + v] - v - j
+                ahead = free.spare[n_left + v] - v - j
                 if ahead <= 0:
                     count += 1
                 else:
@@ -411,9 +411,9 @@ def _turn_columns(t, n_threads, left, n_gone, free, tile):
             if t == 0:
                 _turn_panel(j, width, to, count, factor, tile)
             barrier()  # the rotations are there
-            for p in range(j + width + t, left + 2, n_threads):
+            for p in range(j + width + t, n_left + 2, n_threads):
                 row = factor[np.uint32(p)]
-                w, x, y, z = _going(row, to, count)
+                w, x, y, z = _removed_columns(row, to, count)
                 for e in range(width):
                     value, w, x, y, z = _turned_by_all(row[to + count + e], w, x, y, z, e, tile)
                     row[to + e] = value
@@ -439,24 +439,24 @@ def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, part
 
     Returns how many are free then.
     """
-    first, last = own_share(t, n_threads, m)
+    first, last = own_slice(t, n_threads, m)
     count = 0
     for p in range(first, last):
         if _violation(p, level, near) > least:
             count += 1
-    at, found = share_counts(t, n_threads, count, parts.counts)
+    at, n_violating = share_counts(t, n_threads, count, parts.counts)
     for p in range(first, last):
         gap = _violation(p, level, near)
         if gap > least:
             free.spare[at], keys[at] = p, -gap
             at += 1
     barrier()  # all are listed
-    for p in range(t, found, n_threads):
-        rank = rank_of(keys[p], p, found, keys)
+    for p in range(t, n_violating, n_threads):
+        rank = rank_of(keys[p], p, n_violating, keys)
         if rank < most:
             free.rows[f + rank] = free.spare[p]
     barrier()  # they are read by others than their writers
-    return f + min(found, most)
+    return f + min(n_violating, most)
 
 
 @device
@@ -537,7 +537,7 @@ def _spread(t, n_threads, f, reach, near, free, parts):
     Rows whom ``v`` carries beyond their bounds are pinned, too.  Returns whether all are within.
     """
     for _ in range(MOST_TRIES):
-        excess, others = 0.0, 0.0
+        excess, v_sum = 0.0, 0.0
         for q in range(t, f, n_threads):
             if free.pinned[q] != 0.0:
                 fall, rise = _room(q, near, free)
@@ -548,31 +548,31 @@ def _spread(t, n_threads, f, reach, near, free, parts):
                 excess += move
             else:
                 excess += reach * free.d[q]
-                others += free.v[q]
+                v_sum += free.v[q]
         excess = block_sum(t, n_threads, excess, parts.tops)
-        others = block_sum(t, n_threads, others, parts.tops)
-        if others == 0.0:
+        v_sum = block_sum(t, n_threads, v_sum, parts.tops)
+        if v_sum == 0.0:
             return False
-        beyond, share = 0.0, -excess / others
+        n_beyond, v_factor = 0.0, -excess / v_sum
         for q in range(t, f, n_threads):
             if free.pinned[q] == 0.0:
                 fall, rise = _room(q, near, free)
-                move = reach * free.d[q] + share * free.v[q]
+                move = reach * free.d[q] + v_factor * free.v[q]
                 free.move[q] = move
                 if move > rise:
                     free.pinned[q] = 1.0
-                    beyond += 1.0
+                    n_beyond += 1.0
                 elif move < fall:
                     free.pinned[q] = -1.0
-                    beyond += 1.0
-        if block_sum(t, n_threads, beyond, parts.tops) == 0.0:
+                    n_beyond += 1.0
+        if block_sum(t, n_threads, n_beyond, parts.tops) == 0.0:
             return True
     return False
 
 
 @device
 def _pin_many(
-    t, n_threads, m, f, step, count, wished, ridge, near, matrix, free, times, effect, parts
+    t, n_threads, m, f, step, count, full_gain, ridge, near, matrix, free, times, effect, parts
 ):
     """Fill ``free.move``, which puts many rows at their bounds at once; whether there is one.
 
@@ -581,16 +581,16 @@ def _pin_many(
     step : along ``d`` to the first bound; count : rows whose bounds ``d`` meets
     effect : float64 (m,), what the move takes off residuals, output
     """
-    enough = (step - 0.5 * step * step) * wished
+    least_gain = (step - 0.5 * step * step) * full_gain
     batch = count
     # In order of time; those whose bounds are not met come after all others.
-    first, last = own_share(t, n_threads, f)
-    own = 0
+    first, last = own_slice(t, n_threads, f)
+    n_blocked = 0
     for q in range(first, last):
         free.spare[q] = f
         if times[q] < 1.0:
-            own += 1
-    at, _ = share_counts(t, n_threads, own, parts.counts)
+            n_blocked += 1
+    at, _ = share_counts(t, n_threads, n_blocked, parts.counts)
     for q in range(first, last):
         if times[q] < 1.0:
             free.move[at], free.pinned[at] = times[q], float(q)
@@ -600,23 +600,23 @@ def _pin_many(
         free.spare[int(free.pinned[c])] = rank_of(free.move[c], c, count, free.move)
     barrier()  # each row's rank is there, and the lists are read
     while batch >= LEAST_BATCH:
-        following = np.inf
+        next_time = np.inf
         for q in range(t, f, n_threads):
             free.pinned[q] = 0.0
             if free.spare[q] >= batch:
-                following = min(following, times[q])
+                next_time = min(next_time, times[q])
             elif free.d[q] > 0.0:
                 free.pinned[q] = 1.0
             else:
                 free.pinned[q] = -1.0
-        following, _ = block_top(t, n_threads, -following, np.int32(0), parts.tops, parts.places)
-        if _spread(t, n_threads, f, min(-following, 1.0), near, free, parts):
+        next_time, _ = block_top(t, n_threads, -next_time, np.int32(0), parts.tops, parts.places)
+        if _spread(t, n_threads, f, min(-next_time, 1.0), near, free, parts):
             _product(t, n_threads, m, f, matrix, free, effect)
             fallen = 0.0
             for q in range(t, f, n_threads):
                 k, move = free.rows[q], free.move[q]
                 fallen += (near.residual[k] - 0.5 * (effect[k] + ridge * move)) * move
-            if block_sum(t, n_threads, fallen, parts.tops) >= enough:
+            if block_sum(t, n_threads, fallen, parts.tops) >= least_gain:
                 return True
         batch //= 2
     return False
@@ -676,7 +676,7 @@ def _largest(t, n_threads, m, near, matrix, parts):
 
 @device
 def solve_active(
-    t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, kept, parts
+    t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, saved_state, parts
 ):
     """Take Newton steps until LIBSVM's stopping rule holds among m members, or a few of them.
 
@@ -698,9 +698,15 @@ def solve_active(
         longer move anything
     """
     span, value = _largest(t, n_threads, m, near, matrix, parts)
-    ridge = max(RIDGE_SHARE * finest / span, RESOLVED64 * max(value, 1.0))
-    steps, f, first, batch, idle = 0, int(kept[0]), int(kept[1]), int(kept[2]), int(kept[3])
-    follows = kept[4] > 0.0  # the factor and its sides have followed the last step
+    ridge = max(RIDGE_FRACTION * finest / span, RESOLVED64 * max(value, 1.0))
+    steps, f, first, batch, idle = (
+        0,
+        int(saved_state[0]),
+        int(saved_state[1]),
+        int(saved_state[2]),
+        int(saved_state[3]),
+    )
+    follows = saved_state[4] > 0.0  # the factor and its sides have followed the last step
     if f < 0:
         f, first, batch, idle = list_free(t, n_threads, m, near, free, keys, parts), 0, 1, 0
         follows = False
@@ -708,8 +714,13 @@ def solve_active(
         if steps >= STEPS_AT_ONCE:
             barrier()  # all have read what was kept before
             if t == 0:
-                kept[0], kept[1], kept[2], kept[3] = f, first, batch, idle
-                kept[4] = 1.0 if follows else 0.0
+                saved_state[0], saved_state[1], saved_state[2], saved_state[3] = (
+                    f,
+                    first,
+                    batch,
+                    idle,
+                )
+                saved_state[4] = 1.0 if follows else 0.0
             return steps, UNFINISHED
         level = 0.0
         if f >= 2:
@@ -717,20 +728,20 @@ def solve_active(
                 extend(
                     t, n_threads, first, f, near, matrix, shift, ridge, free, parts.chunk_factors
                 )
-            level, wished = directions(t, n_threads, f, free, parts)
-            if not wished < np.inf:  # the kernel is not finite
+            level, full_gain = directions(t, n_threads, f, free, parts)
+            if not full_gain < np.inf:  # the kernel is not finite
                 return steps, STALLED
             step, at, count = _times(t, n_threads, f, near, free, keys, parts)
-            many = False
+            pins_many = False
             if step < 1.0:
-                many = _pin_many(
+                pins_many = _pin_many(
                     t,
                     n_threads,
                     m,
                     f,
                     step,
                     count,
-                    wished,
+                    full_gain,
                     ridge,
                     near,
                     matrix,
@@ -739,7 +750,7 @@ def solve_active(
                     effect,
                     parts,
                 )
-            if not many:
+            if not pins_many:
                 for q in range(t, f, n_threads):
                     free.move[q], free.pinned[q] = step * free.d[q], 0.0
                     if step < 1.0 and q == at:
@@ -753,7 +764,7 @@ def solve_active(
             else:
                 idle = 0
             follows = step < 1.0 and idle == 0  # what moves nothing may be rounding's
-            if follows and many:
+            if follows and pins_many:
                 _follow_move(t, n_threads, f, free)
             elif follows:
                 _follow_step(t, n_threads, f, step, level, free)
@@ -778,13 +789,13 @@ def solve_active(
             barrier()  # they are there
             f, first = 2, 0
             continue
-        batch = min(2 * batch, 1 + int(ADDED_SHARE * f)) if batch > 0 else 1
+        batch = min(2 * batch, 1 + int(ADDED_FRACTION * f)) if batch > 0 else 1
         if f == 1:  # there is no factor, and no step has told the level
             level, first, batch = near.residual[free.rows[0]], 0, 1
         first = min(first, f)
-        more = add_violating(
-            t, n_threads, m, f, batch, level, VIOLATION_SHARE * tol, near, free, keys, parts
+        n_free = add_violating(
+            t, n_threads, m, f, batch, level, VIOLATION_FRACTION * tol, near, free, keys, parts
         )
-        if more == f:
+        if n_free == f:
             idle += 1
-        f = more
+        f = n_free

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.svm.cuda.block import barrier, block_sum, block_top, device, own_share, share_counts
+from pipelines.svm.cuda.block import barrier, block_sum, block_top, device, own_slice, share_counts
 from pipelines.svm.cuda.kernel_values import value_function
 
 # Rows taken off the residuals at once, a shared place for each, and how many of them are
@@ -34,7 +34,7 @@ def pack(t, n_threads, rows, m, work, parts):
 
     Returns their number, the same in every thread.
     """
-    first, last = own_share(t, n_threads, m)
+    first, last = own_slice(t, n_threads, m)
     count = 0
     for p in range(first, last):
         if work.changes[p] != 0.0:
@@ -166,21 +166,23 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
             last = middle_row
         else:
             first = middle_row
-    rest = light - _weight_up_to(t, n_threads, n, signed, sign, eager, low, high, first, parts.tops)
+    remainder = light - _weight_up_to(
+        t, n_threads, n, signed, sign, eager, low, high, first, parts.tops
+    )
     for k in range(t, n, n_threads):
-        given = 1.0
+        fraction = 1.0
         if signed[k] * sign > 0.0 and not (eager[k] <= low or (eager[k] <= high and k <= first)):
-            given = 0.0
+            fraction = 0.0
             if eager[k] <= high and k == last:
                 # A rest that is only rounding is neither given nor missed: a multiplier
                 # by a hair off its bound would count as free and set the intercept.
-                share = rest / abs(signed[k])
-                if share >= 1 - 1e-9:
-                    given = 1.0
-                elif share > 1e-9:
-                    given = share
+                remainder_fraction = remainder / abs(signed[k])
+                if remainder_fraction >= 1 - 1e-9:
+                    fraction = 1.0
+                elif remainder_fraction > 1e-9:
+                    fraction = remainder_fraction
         # A full one is its bound exactly.
-        beta[k] = C * signed[k] if given == 1.0 else C * signed[k] * given
+        beta[k] = C * signed[k] if fraction == 1.0 else C * signed[k] * fraction
 
 
 @device
@@ -205,7 +207,7 @@ def _range(t, n_threads, high, low, parts):
 
 
 @device
-def reach(t, n_threads, rows, sides, parts):
+def device_reach(t, n_threads, rows, sides, parts):
     """Return how far apart C = 1 can move two decision values, and how far a single one.
 
     The smaller of the ranges of the two sides' pulls over a problem's rows, and the
@@ -223,7 +225,7 @@ def reach(t, n_threads, rows, sides, parts):
 
 
 @device
-def tolerance_at(C, tol, span, size):
+def device_tolerance_at(C, tol, span, size):
     """Return ``tol``, less where C does not let decision values differ by the margins' 2.
 
     There a gap of ``tol`` may be all that rows differ by, and which class has the
@@ -443,7 +445,7 @@ def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
 
     Returns their number, the same in every thread.
     """
-    first, last = own_share(t, n_threads, rows.signed.size)
+    first, last = own_slice(t, n_threads, rows.signed.size)
     count = 0
     for k in range(first, last):
         if _wanted(k, i, j, C, rows, rise, fall):

@@ -17,22 +17,22 @@ from pipelines.svm.cuda.gpu import (
     array_module,
     free_bytes,
     in_own_memory,
-    is_out_of_memory,
+    is_device_out_of_memory,
     limits,
     own_memory,
     synchronise,
 )
 from pipelines.svm.cuda.hard import ROWS, exact_source
 from pipelines.svm.cuda.launches import Launching, solve_table, sorted_rows
-from pipelines.svm.cuda.memory import Plan, plan_memory
+from pipelines.svm.cuda.memory import MemoryPlan, plan_memory
 from pipelines.svm.cuda.products import (
     affords_float64,
-    cross_products,
-    prepare_rows,
+    device_cross_products,
+    prepare_device_rows,
     products_for_solver,
     score_rows,
 )
-from pipelines.svm.search import Search, as_arrays, search_all_rows, search_folds
+from pipelines.svm.search import PathSearch, as_arrays, search_all_rows, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
@@ -58,9 +58,9 @@ class _Clock:
     def lap(self, phase: str) -> float:
         synchronise(self._xp)
         now = time.perf_counter()
-        spent, self._last = now - self._last, now
-        self._phases[phase] = self._phases.get(phase, 0.0) + spent
-        return spent
+        lap_seconds, self._last = now - self._last, now
+        self._phases[phase] = self._phases.get(phase, 0.0) + lap_seconds
+        return lap_seconds
 
 
 def cross_validate_path_cuda(
@@ -114,7 +114,7 @@ def solve_path_cuda(
     for divisor in _DIVISORS:
         with own_memory(xp):  # what a failed attempt has left is freed
             memory = (free_bytes(xp) if memory_bytes is None else memory_bytes) // divisor
-        begun, n_left = n_done, gamma_values.size - n_done
+        n_before, n_left = n_done, gamma_values.size - n_done
         try:
             plan, planned = _plan(search, X.shape[1], n_left, memory, launching)
         except MemoryError as error:
@@ -130,16 +130,18 @@ def solve_path_cuda(
         clock = _Clock(xp, {} if phases is None else phases)
         grid = _Grid(search, plan, planned, limit, xp, clock)
         try:
-            for item in in_own_memory(xp, grid.run(X, gamma_values[begun:])):
+            for item in in_own_memory(xp, grid.run(X, gamma_values[n_before:])):
                 if isinstance(item, Progress):
-                    yield item.within(begun / gamma_values.size, n_left / gamma_values.size)
+                    yield item.within(n_before / gamma_values.size, n_left / gamma_values.size)
                 else:
                     solutions, scores, seconds = item
                     fits = [
                         fit
-                        for fold, (score, spent) in enumerate(zip(scores, seconds, strict=True))
+                        for fold, (score, score_seconds) in enumerate(
+                            zip(scores, seconds, strict=True)
+                        )
                         for fit in fits_of_fold(
-                            n_done, fold, ascending, search, solutions, score, spent
+                            n_done, fold, ascending, search, solutions, score, score_seconds
                         )
                     ]
                     clock.lap("collect")
@@ -148,15 +150,19 @@ def solve_path_cuda(
                 clock.resume()
             return
         except Exception as error:
-            if not is_out_of_memory(error):
+            if not is_device_out_of_memory(error):
                 raise
             refusal = str(error)
     raise GPUMemoryError(f"out of memory: {refusal}")
 
 
 def _plan(
-    search: Search, n_features: int, n_gammas: int, memory_bytes: int, launching: Launching | None
-) -> tuple[Plan, Launching]:
+    search: PathSearch,
+    n_features: int,
+    n_gammas: int,
+    memory_bytes: int,
+    launching: Launching | None,
+) -> tuple[MemoryPlan, Launching]:
     """Divide the device's memory, and configure launches that keep to it."""
     limit, largest, n = limits(), _largest_problem(search), len(search.layout.order)
     launching = launching or Launching.for_rows(largest)
@@ -185,7 +191,7 @@ def _plan(
     )
 
 
-def _largest_problem(search: Search) -> int:
+def _largest_problem(search: PathSearch) -> int:
     """Return rows of the binary problem that has the most, those to validate counted in."""
     sizes = np.sort(np.diff(search.layout.starts))
     return int((sizes[-2:] if search.one_vs_one else sizes).sum())
@@ -195,8 +201,8 @@ def _largest_problem(search: Search) -> int:
 class _Grid:
     """The search of one call on the device."""
 
-    search: Search
-    plan: Plan
+    search: PathSearch
+    plan: MemoryPlan
     launching: Launching
     limit: Limits
     xp: Any
@@ -207,12 +213,12 @@ class _Grid:
     ) -> Generator[tuple[Solutions, list[Scores], np.ndarray] | Progress]:
         """Yield solutions and scores of each gamma, in order; as many at once as memory holds."""
         search, xp = self.search, self.xp
-        rows = prepare_rows(X, search.kernel, xp, self.limit.fast_float64)
+        rows = prepare_device_rows(X, search.kernel, xp, self.limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
         self.clock.lap("sort")
-        whole = source = None  # the products of all rows, and ``hard``'s source, where they fit
+        products = source = None  # the products of all rows, and ``hard``'s source, where they fit
         if self.plan.whole:
-            whole, source = self._products(rows)
+            products, source = self._products(rows)
         shape = (
             min(self.plan.n_gammas, len(gammas)),
             len(search.weights),
@@ -222,14 +228,16 @@ class _Grid:
         )
         coefficients = xp.empty(shape, np.float32)
         for at in range(0, len(gammas), shape[0]):
-            some = gammas[at : at + shape[0]]
+            batch = gammas[at : at + shape[0]]
             coefficients[...] = 0
-            found = [search.empty_solutions() for _ in some]
-            solved = self._solve(rows, whole, source, some, coefficients[: len(some)], found)
-            for share in solved:
-                yield Progress(share).within(at / len(gammas), len(some) / len(gammas))
-            scores, seconds = self._score(rows, whole, some, coefficients, found)
-            for g, out in enumerate(found):
+            solutions = [search.empty_solutions() for _ in batch]
+            solved = self._solve(
+                rows, products, source, batch, coefficients[: len(batch)], solutions
+            )
+            for fraction in solved:
+                yield Progress(fraction).within(at / len(gammas), len(batch) / len(gammas))
+            scores, seconds = self._score(rows, products, batch, coefficients, solutions)
+            for g, out in enumerate(solutions):
                 for fold in range(len(search.weights)):
                     used = (coefficients[g, fold] != 0).any(axis=0)
                     out.support[fold] = to_host(xp.ascontiguousarray(used))
@@ -238,16 +246,16 @@ class _Grid:
     def _products(self, rows: Any) -> tuple[Any, Any]:
         """Make ``products_for_solver`` of some rows, as planned."""
         plan = self.plan
-        found = products_for_solver(
+        products = products_for_solver(
             rows, self.search.kernel, self.xp, bool(plan.hard_members), plan.product_rows
         )
         self.clock.lap("distances")
-        return found
+        return products
 
     def _solve(
         self,
         all_rows: Any,
-        whole: Any,
+        products: Any,
         source: Any,
         gammas: np.ndarray,
         coefficients: Any,
@@ -257,16 +265,16 @@ class _Grid:
         search, layout, seconds = self.search, self.search.layout, 0.0
         numbers = list(range(len(search.problems)))
         groups: list[Any] = [(range(layout.n_classes), numbers)]
-        if whole is None:
+        if products is None:
             groups = [((p.first, p.second), [i]) for i, p in enumerate(search.problems)]
-        for n_done, (classes, some) in enumerate(groups):
-            shared, exact = whole, source
+        for n_done, (classes, problem_numbers) in enumerate(groups):
+            shared, exact = products, source
             if shared is None:
                 rows = all_rows[self.xp.asarray(sorted_rows(layout, classes))]
                 shared, exact = self._products(rows)
-            for share in solve_table(
+            for fraction in solve_table(
                 search,
-                some,
+                problem_numbers,
                 classes,
                 shared,
                 exact,
@@ -278,15 +286,15 @@ class _Grid:
                 self.limit,
             ):
                 seconds += self.clock.lap("solve")
-                yield (n_done + share) / len(groups)
+                yield (n_done + fraction) / len(groups)
             seconds += self.clock.lap("solve")
         # A problem's part of the launches: that of its iterations.
-        effort = np.stack([one.iterations.sum(axis=2) for one in out]) + 1.0
+        effort = np.stack([solutions.iterations.sum(axis=2) for solutions in out]) + 1.0
         effort *= seconds / effort.sum()
-        for one, own in zip(out, effort, strict=True):
-            one.seconds = own
+        for solutions, problem_seconds in zip(out, effort, strict=True):
+            solutions.seconds = problem_seconds
 
-    def _score(self, all_rows, whole, gammas, coefficients, found: list[Solutions]):
+    def _score(self, all_rows, products, gammas, coefficients, solutions: list[Solutions]):
         """Return scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
         n_C, n_problems = search.Cs.size, len(search.problems)
@@ -305,25 +313,25 @@ class _Grid:
         seconds = np.zeros((len(gammas), len(search.validation)))
         step = len(all_rows) if self.plan.whole else self.plan.score_rows
         for first in range(0, len(all_rows), step):
-            shared = whole
+            shared = products
             if shared is None:
                 block = all_rows[first : first + step]
-                shared = cross_products(block, all_rows, search.kernel, xp)
+                shared = device_cross_products(block, all_rows, search.kernel, xp)
                 self.clock.lap("distances")
             for fold, validation in enumerate(search.validation):
                 at = np.flatnonzero((validation >= first) & (validation < first + len(shared)))
                 for begin in range(0, at.size, self.plan.score_rows):
-                    some = at[begin : begin + self.plan.score_rows]
-                    rows = xp.asarray((validation[some] - first).astype(np.int32))
+                    batch = at[begin : begin + self.plan.score_rows]
+                    rows = xp.asarray((validation[batch] - first).astype(np.int32))
                     for g, gamma in enumerate(gammas):
                         # Larger C's may all have one solution.
-                        different = int(found[g].solved[fold].max())
+                        different = int(solutions[g].solved[fold].max())
                         repeated = np.minimum(np.arange(n_C), different - 1)
                         codes, values = score_rows(
                             shared,
                             rows,
                             coefficients[g, fold][:, :different],
-                            xp.asarray(found[g].intercepts[fold][:, :different]),
+                            xp.asarray(solutions[g].intercepts[fold][:, :different]),
                             search.layout,
                             search.problems,
                             search.kernel,
@@ -332,9 +340,9 @@ class _Grid:
                             min(256, self.launching.block_size),
                         )
                         score = scores[g][fold]
-                        score.codes[some] = to_host(codes)[:, repeated]
+                        score.codes[batch] = to_host(codes)[:, repeated]
                         if score.values is not None:
-                            score.values[some] = to_host(values).transpose(1, 0, 2)[..., repeated]
+                            score.values[batch] = to_host(values).transpose(1, 0, 2)[..., repeated]
                         seconds[g, fold] += self.clock.lap("score")
         return scores, seconds
 
@@ -360,7 +368,7 @@ def fit_path_cuda(
     with own_memory(xp):
         plan, launching = _plan(search, X.shape[1], 1, free_bytes(xp), launching)
         exact = bool(plan.hard_members) and (plan.whole or exact_source(X.shape[1]) == ROWS)
-        rows = prepare_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
+        rows = prepare_device_rows(X, kernel, xp, limit.fast_float64)[xp.asarray(layout.order)]
         shape = (1, 1, layout.n_classes, search.Cs.size, len(rows))
         coefficients = xp.zeros(shape, np.float32)
         for _ in solve_table(

@@ -10,9 +10,9 @@ import numpy as np
 from pipelines.svm.cuda.gpu import launch
 from pipelines.svm.cuda.hard import ROWS, exact_source
 from pipelines.svm.cuda.kernel_values import fill_kernel
-from pipelines.svm.distances import least_share, mend_small, single_will_do
+from pipelines.svm.distances import least_fraction, mend_small, single_will_do
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Layout, Problem
+from pipelines.svm.search import Layout, PathProblem
 
 # Rows and columns of one product.
 BLOCK = 4096
@@ -27,7 +27,7 @@ def affords_float64(n: int, n_features: int, fast_float64: bool) -> bool:
     return fast_float64 or float(n) * n * n_features <= _FLOAT64_PRODUCTS
 
 
-def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
+def prepare_device_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
     """Return rows ready for the products: on the device, their mean taken off for ``rbf``.
 
     X : float array of shape (n, n_features), numpy or xp
@@ -46,25 +46,25 @@ def prepare_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
     return rows.astype(np.float32)
 
 
-def cross_products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
+def device_cross_products(rows: Any, other_rows: Any, kernel: Kernel, xp: Any) -> Any:
     """Return squared distances (rbf) or inner products of two sets of rows, float32."""
-    return _products(rows, others, kernel, xp).astype(np.float32)
+    return _products(rows, other_rows, kernel, xp).astype(np.float32)
 
 
-def _products(rows: Any, others: Any, kernel: Kernel, xp: Any) -> Any:
+def _products(rows: Any, other_rows: Any, kernel: Kernel, xp: Any) -> Any:
     """Return them in the rows' own precision."""
-    products = rows @ others.T
+    products = rows @ other_rows.T
     if not kernel.of_distances:
         return products
-    sums = (rows * rows).sum(axis=1)[:, None] + (others * others).sum(axis=1)
+    sums = (rows * rows).sum(axis=1)[:, None] + (other_rows * other_rows).sum(axis=1)
     distances = sums - 2 * products
-    sums *= least_share(products.dtype)
-    mend_small(distances, sums, rows, others, xp)
+    sums *= least_fraction(products.dtype)
+    mend_small(distances, sums, rows, other_rows, xp)
     return distances
 
 
 def symmetric_products(
-    rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK, rest: Any = None
+    rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK, remainder: Any = None
 ) -> Any:
     """Return the products of a set with itself, computed from the upper blocks.
 
@@ -83,13 +83,13 @@ def symmetric_products(
                 part = xp.triu(part) + xp.triu(part, 1).T
             out[a, b] = part
             out[b, a] = part.T
-            if rest is not None:
+            if remainder is not None:
                 part -= out[a, b]
-                rest[a, b] = part
-                rest[b, a] = part.T
+                remainder[a, b] = part
+                remainder[b, a] = part.T
     if kernel.of_distances:
         everywhere = xp.arange(n)
-        for products in (out,) if rest is None else (out, rest):
+        for products in (out,) if remainder is None else (out, remainder):
             products[everywhere, everywhere] = 0
     return out
 
@@ -116,7 +116,7 @@ def score_rows(
     coefficients: Any,
     intercepts: Any,
     layout: Layout,
-    problems: list[Problem],
+    problems: list[PathProblem],
     kernel: Kernel,
     gamma: float,
     xp: Any,
@@ -160,17 +160,17 @@ def score_rows(
         first = xp.asarray([problem.first for problem in problems])
         second = xp.asarray([problem.second for problem in problems])
         # What a class's support vectors add to the pair of it and each other class.
-        decided = sums[first, :, second].astype(np.float64)
-        decided += sums[second, :, first]
-        decided = (decided + intercepts[:, None]).astype(np.float32)
+        decision_values = sums[first, :, second].astype(np.float64)
+        decision_values += sums[second, :, first]
+        decision_values = (decision_values + intercepts[:, None]).astype(np.float32)
         # A class's votes, as LIBSVM: the pairs it wins as the first, and those it does not lose
         # as the second; the lowest of a tie.
-        share, without = np.zeros((layout.n_classes, len(problems)), np.float32), np.zeros(shape[0])
+        signs, offsets = np.zeros((layout.n_classes, len(problems)), np.float32), np.zeros(shape[0])
         for p, problem in enumerate(problems):
-            share[problem.first, p], share[problem.second, p] = 1, -1
-            without[problem.second] += 1
-        wins = (decided > 0).astype(np.float32).reshape(len(problems), -1)
-        votes = xp.asarray(share) @ wins + xp.asarray(without, dtype=np.float32)[:, None]
-        return votes.argmax(axis=0).reshape(decided.shape[1:]), decided
-    decided = (sums[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
-    return decided.argmax(axis=0), decided
+            signs[problem.first, p], signs[problem.second, p] = 1, -1
+            offsets[problem.second] += 1
+        wins = (decision_values > 0).astype(np.float32).reshape(len(problems), -1)
+        votes = xp.asarray(signs) @ wins + xp.asarray(offsets, dtype=np.float32)[:, None]
+        return votes.argmax(axis=0).reshape(decision_values.shape[1:]), decision_values
+    decision_values = (sums[0] + intercepts).astype(np.float32).transpose(1, 0, 2)
+    return decision_values.argmax(axis=0), decision_values

@@ -20,23 +20,23 @@ from pipelines.svm.compiled import kept_by_arguments
 from pipelines.svm.cuda.block import (
     SIMULATED,
     WARP,
+    BlockRows,
     Exact,
     Near,
     Parts,
     Products,
-    Rows,
     Sides,
-    Work,
+    WorkSpace,
     device,
     nanoseconds,
 )
 from pipelines.svm.cuda.hard import (
-    FREE_SHARE,
+    FREE_FRACTION,
     HARD_ITERATIONS,
-    HARD_SHARE,
+    HARD_RATIO,
     KEPT_HARD,
     ROWS,
-    VALUES_SHARE,
+    VALUES_FRACTION,
     hard_functions,
 )
 from pipelines.svm.cuda.inner import gatherer, inner_solver, mark_of, round_up
@@ -45,18 +45,18 @@ from pipelines.svm.cuda.passes import (
     CHUNK,
     choose,
     count_support,
+    device_reach,
+    device_tolerance_at,
     dual_objective,
     most_eager,
     pack,
-    reach,
     restore,
     row_subtractor,
     scale,
     start,
     survey,
-    tolerance_at,
 )
-from pipelines.svm.rules import HARD_SCALE_SHARE, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_SHARE
+from pipelines.svm.rules import HARD_SCALE_FRACTION, INNER_GAP, MOST_IDLE_ROUNDS, SCALE_FRACTION
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Columns of ``entries``: one row for each binary problem on a fold.
@@ -266,10 +266,10 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         parts = Parts(
             tops, lows, gains, places, partners, facts, thread_counts, chunk_factors, chunk_columns
         )
-        taken = cuda.shared.array(1, types.int32)
+        next_job = cuda.shared.array(1, types.int32)
         is_late = cuda.shared.array(1, types.int32)
         matrix = matrices[block]
-        work = Work(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
+        work = WorkSpace(state[block, 2], state[block, 3], lists[block, 0], lists[block, 1])
         hard_room = spaces.shape[2]
         record = paused[block]
         began, job = nanoseconds(), int(record[JOB]) - 1
@@ -279,9 +279,9 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             goes_on = job >= 0
             if not goes_on:
                 if t == 0:
-                    taken[0] = cuda.atomic.add(queue, 0, 1)
+                    next_job[0] = cuda.atomic.add(queue, 0, 1)
                 cuda.syncthreads()  # its number is there
-                job = taken[0]
+                job = next_job[0]
                 if job >= jobs.shape[0]:
                     return
             g, entry = jobs[job, 0], jobs[job, 1]
@@ -289,7 +289,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             products = Products(shared, gammas[g], coef0, degree)
             exact = Exact(shared, source, exact_gammas[g], exact_coef0, degree)
             sides = Sides(pulls[g, fold], factors[entry], entries[entry, 3], entries[entry, 4])
-            rows = Rows(
+            rows = BlockRows(
                 signed[offset : offset + n],
                 columns[offset : offset + n],
                 state[block, 0][:n],
@@ -318,16 +318,16 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     take_up(t, n_threads, m, Cs[c], rows, work, near)
             else:
                 stage = PACK
-                span, size = reach(t, n_threads, rows, sides, parts)
+                span, size = device_reach(t, n_threads, rows, sides, parts)
                 start(t, n_threads, Cs[0], rows, sides, work, parts)
             cuda.syncthreads()  # other threads read members, and rows of other owners
 
             while c < Cs.size:
                 C = Cs[c]
-                tol_here = tolerance_at(C, tol, span, size)
+                tol_here = device_tolerance_at(C, tol, span, size)
                 if stage == NEXT_C:
-                    scale_share = HARD_SCALE_SHARE if hard else SCALE_SHARE
-                    if n_bounded > scale_share * n_support:
+                    scale_fraction = HARD_SCALE_FRACTION if hard else SCALE_FRACTION
+                    if n_bounded > scale_fraction * n_support:
                         scale(t, n_threads, Cs[c - 1], C, rows)
                     cuda.syncthreads()  # ``choose`` reads rows of other owners
                     done, status, idle, fits, stage = 0, CONVERGED, 0, True, LOOK
@@ -342,7 +342,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         status = ITERATION_LIMIT
                     else:
                         is_over = False
-                    if n_free > FREE_SHARE * hard_room:
+                    if n_free > FREE_FRACTION * hard_room:
                         fits = False
                     if is_over:
                         n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
@@ -353,10 +353,12 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                             last = Cs.size
                         for d in range(c, last):
                             for k in range(t, n, n_threads):
-                                place = entries[entry, 5]
+                                other_code = entries[entry, 5]
                                 if not rows.signed[k] > 0.0:
-                                    place = entries[entry, 6]
-                                coefficients[g, fold, place, d, out_rows[offset + k]] = rows.beta[k]
+                                    other_code = entries[entry, 6]
+                                coefficients[g, fold, other_code, d, out_rows[offset + k]] = (
+                                    rows.beta[k]
+                                )
                             if t == 0:
                                 figures[g, entry, 0, d], figures[g, entry, 1, d] = level, objective
                                 counts[g, entry, 0, d] = done if d == c else 0
@@ -412,11 +414,13 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         is_over = status != UNFINISHED
                     else:
                         if by_newton and not hard:
-                            patience = max(HARD_ITERATIONS, int(HARD_SHARE * m * m))
-                            patience = max(patience, int(VALUES_SHARE * n * n_support))
+                            patience = max(HARD_ITERATIONS, int(HARD_RATIO * m * m))
+                            patience = max(patience, int(VALUES_FRACTION * n * n_support))
                             allowed = min(allowed, max(1, patience - done))
-                        left = min(allowed - iterations, ITERATIONS_AT_ONCE)
-                        count, status = solve(t, n_threads, m, near, matrix, inner_tol, left, parts)
+                        n_allowed = min(allowed - iterations, ITERATIONS_AT_ONCE)
+                        count, status = solve(
+                            t, n_threads, m, near, matrix, inner_tol, n_allowed, parts
+                        )
                         iterations += count
                         is_over = status != ITERATION_LIMIT or iterations >= allowed
                     if is_over:
@@ -475,6 +479,6 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             cuda.syncthreads()  # all have read the job, and whether time is up
 
     # A launch is told by it, and what is kept on disk.
-    kind = {"": "smo", ROWS: "newton"}.get(newton, "newton_images")
-    walk.__qualname__ = f"{kind}_kernel.walk"
+    launch_name = {"": "smo", ROWS: "newton"}.get(newton, "newton_images")
+    walk.__qualname__ = f"{launch_name}_kernel.walk"
     return cuda.jit(cache=True, **options)(walk)

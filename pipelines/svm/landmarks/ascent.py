@@ -61,40 +61,40 @@ def _sweep(
             # A random row of those to come (Fisher and Yates), by a congruential generator.
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
             swapped = at + int((state >> np.uint64(33)) % np.uint64(n_before - at))
-            place = order[swapped]
+            position = order[swapped]
             order[swapped] = order[at]
-            x, sign, target = features[rows[place]], signs[place], targets[place]
-            norm, is_left = norms[rows[place]], False
+            x, sign, target = features[rows[position]], signs[position], targets[position]
+            norm, is_left = norms[rows[position]], False
             for c in range(n_C):
-                if shrunk[place, c]:
+                if shrunk[position, c]:
                     continue
                 value = np.float32(0)
                 for j in range(x.size):
                     value += w[c, j] * x[j]
                 n_steps += 1
                 gradient = sign * (value - target)
-                bound, a = Cs[c] * bounds[place], alpha[place, c]
+                bound, a = Cs[c] * bounds[position], alpha[position, c]
                 off = gradient
                 if a <= 0:
                     if gradient > high[c]:
-                        shrunk[place, c] = True
+                        shrunk[position, c] = True
                         continue
                     off = min(gradient, np.float32(0))
                 elif a >= bound:
                     if gradient < low[c]:
-                        shrunk[place, c] = True
+                        shrunk[position, c] = True
                         continue
                     off = max(gradient, np.float32(0))
                 is_left = True
                 least[c], largest[c] = min(least[c], off), max(largest[c], off)
                 b = min(max(a - gradient / norm, np.float32(0)), bound)
                 if b != a:
-                    alpha[place, c] = b
+                    alpha[position, c] = b
                     change = sign * (b - a)
                     for j in range(x.size):
                         w[c, j] += change * x[j]
             if is_left:
-                order[n_left] = place
+                order[n_left] = position
                 n_left += 1
         n_sweeps += 1
         is_far = False
@@ -118,13 +118,15 @@ def squared_norms(features: np.ndarray) -> np.ndarray:
 def _losses(features: Any, rows: Any, signs: Any, targets: Any, bounds: Any, w: Any) -> Any:
     """Sums of what rows cost, but for C: float64 (n_C,)."""
     sums = np.zeros(len(w))
-    for place in range(rows.size):
-        x = features[rows[place]]
+    for position in range(rows.size):
+        x = features[rows[position]]
         for c in range(len(w)):
             value = np.float32(0)
             for j in range(x.size):
                 value += w[c, j] * x[j]
-            sums[c] += bounds[place] * max(signs[place] * (targets[place] - value), np.float32(0))
+            sums[c] += bounds[position] * max(
+                signs[position] * (targets[position] - value), np.float32(0)
+            )
     return sums
 
 

@@ -18,7 +18,7 @@ from pipelines.svm.kernel import Kernel, raise_to
 
 # Directions of the landmarks' kernel with less than this share of the largest one's size are left
 # out: what single precision leaves of them is noise.
-LEAST_SHARE = 1e-7
+LEAST_FRACTION = 1e-7
 # Landmarks are drawn from so many rows, or so many for each, and in so many rounds.
 ROWS, ROWS_EACH, ROUNDS = 20_000, 10, 32
 # Of the kernel between rows and landmarks that are made at once: by a thread, and by a GPU.
@@ -93,8 +93,8 @@ class FeatureMap:
         centre = points.mean(axis=0) if kernel.of_distances else xp.zeros(points.shape[1])
         points -= centre
         values, vectors = xp.linalg.eigh(_between(points, points, kernel, xp))
-        kept = values > LEAST_SHARE * values[-1]
-        projection = vectors[:, kept] / xp.sqrt(values[kept])
+        is_kept = values > LEAST_FRACTION * values[-1]
+        projection = vectors[:, is_kept] / xp.sqrt(values[is_kept])
         single = points.astype(np.float32), projection.astype(np.float32)
         centre = centre.astype(np.float32)
         return cls(landmarks, to_host(projection), kernel, centre, *single, xp)

@@ -66,25 +66,25 @@ class Point:
         self.n_steps, self.objective, self.least = 0, np.inf, -np.inf
         self.alpha = xp.minimum(upper / 2, xp.ones(signs.shape))
         self._judge()
-        self.low = xp.maximum(self.beyond, 0) + 1
-        self.high = self.low - self.beyond
+        self.low = xp.maximum(self.excess, 0) + 1
+        self.high = self.low - self.excess
 
     def _judge(self) -> None:
         """Look at what the multipliers make, and keep it where it is the best."""
         w = self._pull(self.alpha)
-        self.beyond = self._values(w) - self.aims
+        self.excess = self._values(w) - self.aims
         half = float(w @ w) / 2
-        lost = float((self.upper * self.xp.maximum(-self.beyond, 0)).sum())
-        candidates = [(half + lost, lost, 1.0)]
-        margin = float((self.beyond + self.aims).min()) if len(self.signs) == 1 else 0.0
+        loss = float((self.upper * self.xp.maximum(-self.excess, 0)).sum())
+        candidates = [(half + loss, loss, 1.0)]
+        margin = float((self.excess + self.aims).min()) if len(self.signs) == 1 else 0.0
         if margin > 0:  # a multiple of the weights separates all rows
             candidates.append((half / margin**2, 0.0, 1 / margin))
-        objective, lost, factor = min(candidates)
+        objective, loss, factor = min(candidates)
         if objective < self.objective:
-            self.w, self.objective, self.lost = w * factor, objective, lost
+            self.w, self.objective, self.loss = w * factor, objective, loss
         least = float((self.aims * self.alpha).sum()) - half
         if least > self.least:
-            self.least, self.share = least, float((self.alpha / self.upper).max())
+            self.least, self.bound_fraction = least, float((self.alpha / self.upper).max())
 
     def step(self) -> None:
         """Go a step: where to it would lead is tried first, then it is made with that in view."""
@@ -93,8 +93,8 @@ class Point:
         self.stiffness = low / alpha + high / room
         weights = (1 / self.stiffness).sum(axis=0)
         order = xp.argsort(weights * self.norms)
-        kept = order[xp.cumsum((weights * self.norms)[order]) > LEFT_OUT]
-        root = self.features[kept] * xp.sqrt(weights[kept])[:, None]
+        kept_rows = order[xp.cumsum((weights * self.norms)[order]) > LEFT_OUT]
+        root = self.features[kept_rows] * xp.sqrt(weights[kept_rows])[:, None]
         self.solve = _solver_of(root.T @ root, xp)
         d_alpha, d_low, d_high = self._change(-alpha * low, -room * high)
         p = _reach((alpha, d_alpha), (room, -d_alpha))
@@ -115,12 +115,12 @@ class Point:
     def _change(self, of_low: Any, of_high: Any) -> tuple[Any, Any, Any]:
         """Changes by which alpha * low and room * high change by these, and all else fits."""
         room = self.upper - self.alpha
-        wanted = self.low - self.high - self.beyond + of_low / self.alpha - of_high / room
-        total, left = 0 * wanted, wanted
+        target = self.low - self.high - self.excess + of_low / self.alpha - of_high / room
+        total, remainder = 0 * target, target
         for _ in range(2):  # again, for the rows that were left out, and rounding
-            part = self._values(self.solve(self._pull(left / self.stiffness)))
-            total = total + (left - part) / self.stiffness
-            left = wanted - self.stiffness * total - self._values(self._pull(total))
+            part = self._values(self.solve(self._pull(remainder / self.stiffness)))
+            total = total + (remainder - part) / self.stiffness
+            remainder = target - self.stiffness * total - self._values(self._pull(total))
         return total, (of_low - self.low * total) / self.alpha, (of_high + self.high * total) / room
 
     def _values(self, w: Any) -> Any:
@@ -132,8 +132,8 @@ class Point:
 
 def _reach(*pairs: tuple[Any, Any]) -> float:
     """How far the changes of some positive numbers can go, of a length of 1."""
-    shares = [float((-change / numbers).max()) for numbers, change in pairs]
-    return min(1.0, TO_THE_BOUND / max(*shares, TO_THE_BOUND))
+    ratios = [float((-change / numbers).max()) for numbers, change in pairs]
+    return min(1.0, TO_THE_BOUND / max(*ratios, TO_THE_BOUND))
 
 
 def _solver_of(matrix: Any, xp: Any) -> Callable[[Any], Any]:

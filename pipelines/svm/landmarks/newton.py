@@ -36,7 +36,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FeatureRows:
     """The rows of a problem: runs of those that have features.
 
     Attributes
@@ -55,12 +55,12 @@ class Rows:
 
     def blocks(self, n_bytes: int) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of rows, as rows of ``features`` and as rows of the problem."""
-        size, place = max(1, n_bytes // (4 * self.features.shape[1])), 0
+        size, position = max(1, n_bytes // (4 * self.features.shape[1])), 0
         for first, end in self.runs:
             for start in range(first, end, size):
                 stop = min(start + size, end)
-                yield slice(start, stop), slice(place, place + stop - start)
-                place += stop - start
+                yield slice(start, stop), slice(position, position + stop - start)
+                position += stop - start
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Weights:
 
 
 def descend(
-    rows: Rows,
+    rows: FeatureRows,
     loss: Loss,
     multipliers: Any,
     tol: float,
@@ -133,8 +133,8 @@ def descend(
             break
         yield Progress(length * max(1 - len(search.active) / len(loss.Cs), step / most))
     if is_provable:
-        for share in search.prove(most):
-            yield Progress(length + (0.99 - length) * share)
+        for fraction in search.prove(most):
+            yield Progress(length + (0.99 - length) * fraction)
     yield Weights(search.w, search.objectives, search.n_steps, search.converged)
 
 
@@ -142,7 +142,7 @@ class _Descent:
     """All C of a problem at once, as a pass over the features is what takes time."""
 
     def __init__(
-        self, rows: Rows, loss: Loss, run: Map, xp: Any, blocks: Sequence[Any], tol: float
+        self, rows: FeatureRows, loss: Loss, run: Map, xp: Any, blocks: Sequence[Any], tol: float
     ) -> None:
         self.rows, self.loss, self.run, self.xp, self.blocks = rows, loss, run, xp, blocks
         self.tol, self.numbers = tol, xp.asarray(rows.numbers)
@@ -168,12 +168,12 @@ class _Descent:
         parts = multipliers.reshape(len(sides), *self.values.shape)
 
         def pull(block: Any) -> Any:
-            there, here = block
+            feature_rows, problem_rows = block
             pulls = (
-                signs[here, None] * part[here]
+                signs[problem_rows, None] * part[problem_rows]
                 for (signs, _), part in zip(sides, parts, strict=True)
             )
-            return self.rows.features[there].T @ sum(pulls)
+            return self.rows.features[feature_rows].T @ sum(pulls)
 
         self.w = self._sum(pull)
         sums = [
@@ -193,46 +193,46 @@ class _Descent:
         """
         loss, xp, self.active = self.loss, self.xp, np.arange(len(self.loss.Cs))
         self.hinges, self.halves = self._evaluate()[0], (self.w**2).sum(axis=0) / 2
-        foreseen = self.converged.copy()
-        waiting = self._unproved([int(c) for c in np.argsort(loss.Cs, kind="stable")])
-        if not waiting:
+        was_converged = self.converged.copy()
+        unproved = self._unproved([int(c) for c in np.argsort(loss.Cs, kind="stable")])
+        if not unproved:
             return
-        counted = xp.flatnonzero(loss.bounds > 0)
-        features = self.rows.features[self.numbers[counted]].astype(np.float64)
-        sides = [(signs[counted], targets[counted]) for signs, targets in loss.sides]
-        bounds = loss.bounds[counted].astype(np.float64)
+        weighted_rows = xp.flatnonzero(loss.bounds > 0)
+        features = self.rows.features[self.numbers[weighted_rows]].astype(np.float64)
+        sides = [(signs[weighted_rows], targets[weighted_rows]) for signs, targets in loss.sides]
+        bounds = loss.bounds[weighted_rows].astype(np.float64)
 
         def solve(c: int) -> Point:
             tol = INTERIOR_TOL * self.tol
             return solve_interior(features, sides, loss.Cs[c] * bounds, tol, most, xp)
 
-        together = waiting[-1:]
-        while together:
+        batch = unproved[-1:]
+        while batch:
             before = self.objectives
-            for c, point in zip(together, self.run(solve, together), strict=True):
+            for c, point in zip(batch, self.run(solve, batch), strict=True):
                 self.n_steps[c] += point.n_steps
-                holds = loss.Cs >= point.share * loss.Cs[c]
+                holds = loss.Cs >= point.bound_fraction * loss.Cs[c]
                 self.least[holds] = np.maximum(self.least[holds], point.least)
                 if point.objective < self.objectives[c]:
-                    self.w[:, c], self.hinges[c] = to_host(point.w), point.lost / loss.Cs[c]
-                    self.halves[c] = point.objective - point.lost
-            c = together[-1]
-            if foreseen[c] and before[c] - self.least[c] <= self.tol * before[c]:
-                self.converged |= foreseen
+                    self.w[:, c], self.hinges[c] = to_host(point.w), point.loss / loss.Cs[c]
+                    self.halves[c] = point.objective - point.loss
+            c = batch[-1]
+            if was_converged[c] and before[c] - self.least[c] <= self.tol * before[c]:
+                self.converged |= was_converged
                 return
-            foreseen[:] = False
-            self._unproved(together)
-            waiting = self._unproved([c for c in waiting if c not in together])
-            together = sorted({*waiting[:1], *waiting[-1:]})
-            yield 1 - len(waiting) / len(loss.Cs)
+            was_converged[:] = False
+            self._unproved(batch)
+            unproved = self._unproved([c for c in unproved if c not in batch])
+            batch = sorted({*unproved[:1], *unproved[-1:]})
+            yield 1 - len(unproved) / len(loss.Cs)
 
     def _unproved(self, numbers: Sequence[int]) -> list[int]:
         """Give each of these C the best weights and bound that there are; those left unproved."""
         for c in numbers:
             C = self.loss.Cs[c]
             best = int(np.argmin(self.halves + C * self.hinges))
-            for kept in (self.w.T, self.halves, self.hinges):
-                kept[c] = kept[best]
+            for values in (self.w.T, self.halves, self.hinges):
+                values[c] = values[best]
             # Multipliers of a smaller C are within the bounds of a larger one.
             self.least[c] = self.least[self.loss.Cs <= C].max()
             gap = self.objectives[c] - self.least[c]
@@ -276,21 +276,21 @@ class _Descent:
         Cs = xp.asarray(loss.Cs[active], np.float32)
 
         def evaluate(block: Any) -> Any:
-            there, here = block
-            f, bounds = self.values[here][:, active], loss.bounds[here, None]
+            feature_rows, problem_rows = block
+            f, bounds = self.values[problem_rows][:, active], loss.bounds[problem_rows, None]
             hinge, smooth, pull = (xp.zeros_like(f) for _ in range(3))
             for signs, targets in loss.sides:
-                over = signs[here, None] * (targets[here, None] - f)
-                share = xp.clip((over + widths) / (2 * widths), 0, 1)
+                over = signs[problem_rows, None] * (targets[problem_rows, None] - f)
+                slope = xp.clip((over + widths) / (2 * widths), 0, 1)
                 hinge += xp.maximum(over, 0)
-                smooth += xp.where(share < 1, widths * share * share, over)
-                pull += signs[here, None] * share
+                smooth += xp.where(slope < 1, widths * slope * slope, over)
+                pull += signs[problem_rows, None] * slope
             sums = [(side * bounds).sum(axis=0, dtype=np.float64) for side in (hinge, smooth)]
             pull *= bounds * Cs
-            return xp.concatenate([xp.stack(sums), features[there].T @ pull])
+            return xp.concatenate([xp.stack(sums), features[feature_rows].T @ pull])
 
-        together = self._sum(evaluate)
-        return together[0], together[1], together[2:]
+        totals = self._sum(evaluate)
+        return totals[0], totals[1], totals[2:]
 
     def _direction(self, c: int, gradient: np.ndarray) -> np.ndarray:
         """Newton's direction for a C."""
@@ -302,10 +302,10 @@ class _Descent:
             # that knew those alone would go far.
             factors += (off < REACH * width) / xp.maximum(off, width)
         factors *= loss.bounds
-        within, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
-        factors = xp.concatenate([factors[part] * np.float32(scale) for part, scale in within])
-        there = self.numbers[xp.concatenate([part for part, _ in within])]
-        root = self.rows.features[there]  # of the second derivatives
+        parts, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
+        factors = xp.concatenate([factors[part] * np.float32(scale) for part, scale in parts])
+        feature_rows = self.numbers[xp.concatenate([part for part, _ in parts])]
+        root = self.rows.features[feature_rows]  # of the second derivatives
         root *= xp.sqrt(factors * np.float32(loss.Cs[c] / 2))[:, None]
         gradient = xp.asarray(gradient)
         ridge = 1 + RIDGE * float((root * root).sum(axis=0).max())
@@ -339,8 +339,8 @@ class _Descent:
         along = xp.empty((len(self.values), len(self.active)), np.float32)
 
         def multiply(block: Any) -> None:
-            there, here = block
-            along[here] = self.rows.features[there] @ single
+            feature_rows, problem_rows = block
+            along[problem_rows] = self.rows.features[feature_rows] @ single
 
         for _ in self.run(multiply, self.blocks):
             pass
@@ -366,8 +366,8 @@ class _Descent:
             f = self.values[:, c] + np.float32(length) * along
             for signs, targets in loss.sides:
                 over = signs * (targets - f)
-                share = xp.clip((over + width) / (2 * width), 0, 1)
-                total += xp.where(share < 1, width * share * share, over)
+                slope = xp.clip((over + width) / (2 * width), 0, 1)
+                total += xp.where(slope < 1, width * slope * slope, over)
             moved = w + length * direction
             value = moved @ moved / 2 + loss.Cs[c] * float((total * loss.bounds).sum(dtype="f8"))
             if value <= smooth - LEAST_DESCENT * length * descent:

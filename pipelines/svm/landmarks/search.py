@@ -20,9 +20,16 @@ from pipelines.svm.landmarks.features import (
     empty_features,
     make_features,
 )
-from pipelines.svm.landmarks.newton import BLOCK_BYTES, MOST_STEPS, Loss, Rows, Weights, descend
+from pipelines.svm.landmarks.newton import (
+    BLOCK_BYTES,
+    MOST_STEPS,
+    FeatureRows,
+    Loss,
+    Weights,
+    descend,
+)
 from pipelines.svm.multiclass import codes_of
-from pipelines.svm.search import Layout, Problem, check_size, class_factors, problems_of
+from pipelines.svm.search import Layout, PathProblem, check_size, class_factors, problems_of
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT
 
@@ -62,7 +69,7 @@ def open_device(X: Any, n_threads: int | None) -> Iterator[Device]:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """The training rows of a split, sorted by class, and what they weigh.
 
     Attributes
@@ -76,7 +83,7 @@ class Training:
     weights: np.ndarray
 
     @classmethod
-    def of(cls, y: np.ndarray, train: np.ndarray, sample_weight: np.ndarray | None) -> Training:
+    def of(cls, y: np.ndarray, train: np.ndarray, sample_weight: np.ndarray | None) -> TrainingRows:
         """Sort the rows of a split; one that repeats counts as often."""
         classes, codes = np.unique(y, return_inverse=True)
         rows, counts = np.unique(train, return_counts=True)
@@ -89,7 +96,7 @@ class Training:
         layout = Layout(rows[order].astype(np.int64), classes, sorted_codes, starts)
         return cls(layout, counts[order].astype(np.float64), weights[order])
 
-    def runs(self, problem: Problem) -> list[tuple[int, int]]:
+    def runs(self, problem: PathProblem) -> list[tuple[int, int]]:
         """Runs of the rows that a problem is about."""
         if problem.second is None:
             return [(0, len(self.layout.order))]
@@ -97,7 +104,7 @@ class Training:
         return [(run.start, run.stop) for run in of_classes]
 
     def signs_and_bounds(
-        self, problem: Problem, numbers: np.ndarray, class_weight: Any
+        self, problem: PathProblem, numbers: np.ndarray, class_weight: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Sides of a problem's rows, 1 and -1, and what C is multiplied with; both float32."""
         codes = self.layout.codes[numbers]
@@ -122,9 +129,9 @@ class Solved:
 
     def of_problem(self, number: int) -> Solved:
         """One of the problems."""
-        place = slice(number, number + 1)
-        parts = self.objectives[place], self.n_steps[place], self.converged[place]
-        return Solved(self.mapped, self.w[:, place], *parts)
+        index = slice(number, number + 1)
+        parts = self.objectives[index], self.n_steps[index], self.converged[index]
+        return Solved(self.mapped, self.w[:, index], *parts)
 
     def values(self, X: Any, rows: np.ndarray, device: Device) -> np.ndarray:
         """Values of every problem for each C, float32 of shape (n_rows, n_problems, n_C)."""
@@ -143,10 +150,10 @@ class Solved:
     def fits(self, seconds: float, score_seconds: float) -> Iterator[Fit]:
         """A fit for each C, without predictions; seconds of all are shared out by their steps."""
         n_steps = self.n_steps.sum(axis=0)
-        shares = (n_steps + 1) / (n_steps + 1).sum()
-        for c, share in enumerate(shares):
+        fractions = (n_steps + 1) / (n_steps + 1).sum()
+        for c, fraction in enumerate(fractions):
             fit = Fit(c, 0)
-            fit.fit_seconds, fit.score_seconds = seconds * share, score_seconds / len(shares)
+            fit.fit_seconds, fit.score_seconds = seconds * fraction, score_seconds / len(fractions)
             fit.n_support, fit.n_iterations = len(self.mapped.landmarks), int(n_steps[c])
             fit.converged = bool(self.converged[:, c].all())
             status = CONVERGED if fit.converged else ITERATION_LIMIT
@@ -156,7 +163,7 @@ class Solved:
 
 def solve_split(
     X: Any,
-    training: Training,
+    training: TrainingRows,
     losses: Sequence[tuple[list[tuple[int, int]], Loss]],
     gamma: float,
     settings: Settings,
@@ -165,8 +172,8 @@ def solve_split(
     """Solve some problems on the same rows for a gamma, all C of each; yield them last."""
     xp, tol = device.xp, max(OF_TOLERANCE * settings.tol, LEAST_TOL)
     order = training.layout.order
-    taken = order[training.weights > 0]  # what weighs nothing stands for nothing
-    landmarks = choose_landmarks(X, taken, settings.n_landmarks, settings.seed)
+    weighted_rows = order[training.weights > 0]  # what weighs nothing stands for nothing
+    landmarks = choose_landmarks(X, weighted_rows, settings.n_landmarks, settings.seed)
     mapped = FeatureMap.of(X, landmarks, settings.at(gamma), xp)
     features = empty_features((len(order), mapped.n_features), settings.memory_bytes, xp)
     for n_done in make_features(X, order, mapped, device.run, features):
@@ -174,14 +181,14 @@ def solve_split(
     multipliers: list[Any] = [None] * len(losses)
     n_sweeps: list[np.ndarray] = []
     if device.name == "cpu":
-        for share in _ascend_all(features, losses, settings, tol, device, multipliers, n_sweeps):
-            yield Progress(FEATURES + ASCENT * share)
+        for fraction in _ascend_all(features, losses, settings, tol, device, multipliers, n_sweeps):
+            yield Progress(FEATURES + ASCENT * fraction)
     most = MOST_STEPS if settings.max_iter < 0 else settings.max_iter
     solved: list[Weights] = []
-    begun = FEATURES + ASCENT
+    start = FEATURES + ASCENT
     for number, (runs, loss) in enumerate(losses):
         for item in descend(
-            Rows(features, runs),
+            FeatureRows(features, runs),
             loss,
             multipliers[number],
             tol,
@@ -194,8 +201,8 @@ def solve_split(
                 item.n_steps += n_sweeps[number] if n_sweeps else 0
                 solved.append(item)
             else:
-                length = (1 - begun) / len(losses)
-                yield item.within(begun + number * length, length)
+                length = (1 - start) / len(losses)
+                yield item.within(start + number * length, length)
         multipliers[number] = None
     yield Solved(
         mapped,
@@ -226,7 +233,7 @@ def _ascend_all(
     tasks = []
     for number, (runs, loss) in enumerate(losses):
         n_groups = -(-len(loss.Cs) // C_TOGETHER)  # each of small and large C
-        numbers = Rows(features, runs).numbers
+        numbers = FeatureRows(features, runs).numbers
         tasks += [(number, numbers, loss, slice(k, None, n_groups)) for k in range(n_groups)]
 
     def solve(task: Any) -> Any:
@@ -279,18 +286,18 @@ def solve_landmarks(
     n_parts = len(gammas) * len(numbers)
     with open_device(X, settings.n_threads) as device:
         for part, (number, g) in enumerate((n, g) for n in numbers for g in range(len(gammas))):
-            train, asked = splits[number]
+            train, validation = splits[number]
             started = time.perf_counter()
-            training = Training.of(y, train, sample_weight)
+            training = TrainingRows.of(y, train, sample_weight)
             losses = classifier_losses(training, problems, Cs, settings, device)
             for item in solve_split(X, training, losses, gammas[g], settings, device):
                 if isinstance(item, Progress):
                     yield item.within(part / n_parts, 1 / n_parts)
-            solved, between = item, time.perf_counter()
+            solved, fit_end = item, time.perf_counter()
             assert isinstance(solved, Solved)
-            values = solved.values(X, asked, device)
+            values = solved.values(X, validation, device)
             ended = time.perf_counter()
-            for c, fit in enumerate(solved.fits(between - started, ended - between)):
+            for c, fit in enumerate(solved.fits(fit_end - started, ended - fit_end)):
                 codes = codes_of(values[:, :, c], len(classes), settings.decision)
                 predictions = {"predict": classes[codes]}
                 if return_decisions:
@@ -304,8 +311,8 @@ def solve_landmarks(
 
 
 def classifier_losses(
-    training: Training,
-    problems: Sequence[Problem],
+    training: TrainingRows,
+    problems: Sequence[PathProblem],
     Cs: Sequence[float],
     settings: Settings,
     device: Device,
@@ -335,17 +342,17 @@ def solve_landmarks_regression(
     """Cross-validate epsilon-SVR on landmarks, as ``solve_regression`` does by its path."""
     check_size(X, gamma)
     with open_device(X, settings.n_threads) as device:
-        for number, (train, asked) in enumerate(splits):
+        for number, (train, validation) in enumerate(splits):
             started = time.perf_counter()
-            training = Training.of(np.zeros(len(y)), train, sample_weight)
+            training = TrainingRows.of(np.zeros(len(y)), train, sample_weight)
             losses = regression_losses(training, y, Cs, epsilons, device)
             for item in solve_split(X, training, losses, gamma, settings, device):
                 if isinstance(item, Progress):
                     yield item.within(number / len(splits), 1 / len(splits))
-            solved, between = item, time.perf_counter()
+            solved, fit_end = item, time.perf_counter()
             assert isinstance(solved, Solved)
-            values = solved.values(X, asked, device)
-            seconds = between - started, time.perf_counter() - between
+            values = solved.values(X, validation, device)
+            seconds = fit_end - started, time.perf_counter() - fit_end
             for e in range(len(epsilons)):
                 of_epsilon = solved.of_problem(e)
                 for c, fit in enumerate(
@@ -356,7 +363,7 @@ def solve_landmarks_regression(
 
 
 def regression_losses(
-    training: Training,
+    training: TrainingRows,
     y: np.ndarray,
     Cs: Sequence[float],
     epsilons: Sequence[float],
@@ -406,7 +413,7 @@ def fit_landmarks(
     check_size(X, gamma)
     with open_device(X, settings.n_threads) as device:
         targets = y if epsilon is None else np.zeros(len(y))
-        training = Training.of(targets, np.arange(len(y)), sample_weight)
+        training = TrainingRows.of(targets, np.arange(len(y)), sample_weight)
         if epsilon is None:
             problems = problems_of(training.layout.n_classes, settings.decision)
             losses = classifier_losses(training, problems, [C], settings, device)
@@ -430,13 +437,13 @@ def fit_classifier(
     """Fit a classifier, in the form of ``fit_path``: the support vectors are landmarks."""
     machine = fit_landmarks(X, y, C, gamma, settings, sample_weight=sample_weight)
     classes, codes = np.unique(y, return_inverse=True)
-    own = codes[machine.support]
-    by_class = np.argsort(own, kind="stable")
+    support_codes = codes[machine.support]
+    by_class = np.argsort(support_codes, kind="stable")
     return FittedPath(
         classes,
         problems_of(len(classes), settings.decision),
         machine.support[by_class],
-        np.bincount(own, minlength=len(classes)),
+        np.bincount(support_codes, minlength=len(classes)),
         machine.coefficients[by_class].T,
         machine.intercepts,
         machine.objectives,

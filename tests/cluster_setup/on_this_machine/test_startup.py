@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
-from cluster_setup.on_this_machine import STARTS, started
+from cluster_setup.on_this_machine import STARTS, start_cluster
 from cluster_setup.shutdown import HANDLED
 from pipelines.run.signals import interrupted_once
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 def test_workers_that_die_while_they_start_are_started_again() -> None:
     start = Mock(side_effect=[RuntimeError("Nanny failed to start."), whole := Mock()])
-    with started("local", start) as cluster:
+    with start_cluster("local", start) as cluster:
         assert cluster is whole
         assert not whole.close.called
     assert start.call_count == 2
@@ -38,7 +38,7 @@ def test_workers_that_never_start_are_one_line() -> None:
     error = RuntimeError("Cluster failed to start")
     error.__cause__ = MemoryError("no\nmore")
     start = Mock(side_effect=error)
-    with pytest.raises(ClusterError) as caught, started("local", start):
+    with pytest.raises(ClusterError) as caught, start_cluster("local", start):
         pass
     assert start.call_count == STARTS
     assert str(caught.value) == (
@@ -70,7 +70,7 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int)
         def close(self, timeout: float) -> None:
             closed.append(self.whole)
 
-    with pytest.raises(KeyboardInterrupt), interrupted_once(), started("local", Slow):
+    with pytest.raises(KeyboardInterrupt), interrupted_once(), start_cluster("local", Slow):
         pytest.fail("it was not interrupted")
     assert closed == [True]
 
@@ -82,7 +82,7 @@ def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
         raise RuntimeError("Cluster failed to start")
 
     start = Mock(side_effect=fails)
-    with pytest.raises(KeyboardInterrupt), started("local", start):
+    with pytest.raises(KeyboardInterrupt), start_cluster("local", start):
         pytest.fail("it was not interrupted")
     assert start.call_count == 1
 

@@ -19,7 +19,7 @@ from pipelines.data.image_folder import ImageReading
 from pipelines.data.load import load_dataset
 from pipelines.data.stream import cache as caches
 from pipelines.data.stream.cache import Cache, NoCache, folder_of
-from pipelines.data.stream.feed import Feed, StreamedBatches, StreamedColumns
+from pipelines.data.stream.feed import RowFeed, StreamedBatches, StreamedColumns
 from pipelines.data.stream.images import ImageStore
 from pipelines.data.stream.rows import RowsOnDisk
 from pipelines.errors import InputError
@@ -44,14 +44,14 @@ def loaded(folder: Path, input: str = "stream", **how):
 def feed_of(*parts: RowsOnDisk, directory: Path, **how):
     said: list[str] = []
     how = {"n_workers": 0, **how}
-    return Feed(parts, directory=str(directory), say=said.append, **how), said
+    return RowFeed(parts, directory=str(directory), say=said.append, **how), said
 
 
 def joined(parts) -> list[int]:
     return [*itertools.chain.from_iterable(parts)]
 
 
-def in_order(X: RowsOnDisk, feed: Feed) -> np.ndarray:
+def in_order(X: RowsOnDisk, feed: RowFeed) -> np.ndarray:
     parts = np.array_split(np.arange(len(X)), 7)
     return np.concatenate([rows.numpy() for rows in feed.blocks(X, parts)])
 
@@ -144,7 +144,7 @@ def test_what_was_begun_and_not_ended_is_decoded_anew(folder, tmp_path):
     unit = int(X.store.units_of(X.slots[:1])[0])
     slot, _ = X.store.read(unit)
     os.pwrite(cache._file, b"\x07" * X.store.width, slot * X.store.width)  # killed before its mark
-    assert unit in cache.lacking(np.arange(N))
+    assert unit in cache.unread_units(np.arange(N))
     feed, _ = feed_of(X, directory=Path(directory))
     assert (in_order(X, feed) == loaded(folder, "memory").X_train).all()
 
@@ -155,10 +155,10 @@ def test_after_a_crash_of_the_machine_a_part_is_not_believed(folder, tmp_path, m
     in_order(X, feed)
     place = folder_of(X.store, directory)
     monkeypatch.setattr(caches, "_boot", lambda: "another")
-    assert len(Cache(X.store, place).lacking(np.arange(N))) == N
+    assert len(Cache(X.store, place).unread_units(np.arange(N))) == N
     monkeypatch.undo()
     cache = Cache(X.store, place)
-    for unit in cache.lacking(np.arange(N)):  # those of the test
+    for unit in cache.unread_units(np.arange(N)):  # those of the test
         cache.write(unit, *X.store.read(unit))
     assert cache.is_whole
     monkeypatch.setattr(caches, "_boot", lambda: "another")

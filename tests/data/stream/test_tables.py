@@ -14,12 +14,12 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 
 from pipelines.data.load import load_dataset
 from pipelines.data.stream import tables
-from pipelines.data.stream.feed import Feed
+from pipelines.data.stream.feed import RowFeed
 from pipelines.data.stream.rows import RowsOnDisk
 from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import Reading
 from pipelines.errors import InputError
-from pipelines.parallel.problem import Problem, load_rows
+from pipelines.parallel.problem import TrainingProblem, load_rows
 
 N = 500
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path, frame: pd.DataFrame) -> Path:
     return tmp_path / "t.parquet"
 
 
-def problem(path: Path, input: str, **how) -> Problem:
+def problem(path: Path, input: str, **how) -> TrainingProblem:
     settings = {
         "task": None,
         "target": "kind",
@@ -56,7 +56,7 @@ def rows_of(part, tmp_path: Path) -> np.ndarray:
     X = part["X"]
     if not isinstance(X, RowsOnDisk):
         return X
-    feed = Feed([X], n_workers=0, directory=str(tmp_path / "cache"))
+    feed = RowFeed([X], n_workers=0, directory=str(tmp_path / "cache"))
     parts = np.array_split(np.arange(len(X)), 5)
     return np.concatenate([rows.numpy() for rows in feed.blocks(X, parts)])
 
@@ -110,7 +110,7 @@ def test_without_a_cache_row_groups_are_held_for_the_next_batch(path, tmp_path, 
     (tmp_path / "file").touch()
     said: list[str] = []
     X = found.train["X"]
-    feed = Feed([X], n_workers=0, directory=str(tmp_path / "file" / "no"), say=said.append)
+    feed = RowFeed([X], n_workers=0, directory=str(tmp_path / "file" / "no"), say=said.append)
     (rows,) = feed.blocks(X, [np.arange(len(X))])
     assert (rows.numpy() == rows_of(found.train, tmp_path)).all()
     assert said[0].startswith("cache      none, cannot write")

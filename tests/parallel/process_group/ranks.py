@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.process_group.group import ProcessGroup
 
 
 def on_ranks(
     n_ranks: int,
-    work: Callable[[Group], Any],
+    work: Callable[[ProcessGroup], Any],
     seconds: float = 20.0,
     secrets: Sequence[bytes] = (b"ours",) * 8,
     store: Any = None,
@@ -23,7 +23,9 @@ def on_ranks(
 
     def one(rank: int) -> Any:
         try:
-            return work(Group.join(store, rank, n_ranks, secret=secrets[rank], seconds=seconds))
+            return work(
+                ProcessGroup.join(store, rank, n_ranks, secret=secrets[rank], seconds=seconds)
+            )
         except Exception as error:
             return error
 

@@ -15,7 +15,7 @@ pytest.importorskip("torch", reason="process groups are torch's")
 import torch
 from torch.distributed import HashStore
 
-from pipelines.parallel.process_group.group import Group, ProcessGroupError, interface_of
+from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError, interface_of
 from tests.parallel.process_group.ranks import on_ranks
 
 
@@ -85,7 +85,7 @@ def test_a_rank_that_computes_is_told_to_stop_by_another_thread():
 
 def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
     with pytest.raises(ProcessGroupError, match="not all of them came"):
-        Group.join(HashStore(), 0, 2, secret=b"ours", stopped=lambda: True)
+        ProcessGroup.join(HashStore(), 0, 2, secret=b"ours", stopped=lambda: True)
 
 
 def test_a_rank_without_the_secret_is_refused_by_name():
@@ -147,7 +147,7 @@ class Device:
 
 def test_a_sum_is_given_when_the_device_has_it(monkeypatch):
     device = Device(monkeypatch, lambda one: one.fill_(3))
-    group = Group(0, 2, "cuda", device)
+    group = ProcessGroup(0, 2, "cuda", device)
     totals = torch.ones(3, 2)
     group.begin_sum(totals[0])
     group.begin_sum(totals[1])
@@ -164,7 +164,7 @@ def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
         one[0] = 3
         group.abort()
 
-    group = Group(0, 2, "cuda", Device(monkeypatch, cut_short))
+    group = ProcessGroup(0, 2, "cuda", Device(monkeypatch, cut_short))
     with pytest.raises(ProcessGroupError, match="told to stop"):
         group.sum(torch.ones(2))
 
@@ -183,7 +183,7 @@ def test_nccl_is_asked_to_wait_on_the_host(monkeypatch):
         monkeypatch.setattr(os, "environ", users)
         store = HashStore()
         store.set("here 1", b"")
-        Group.join(store, 0, 2, secret=b"ours", device="cuda", seconds=7)
+        ProcessGroup.join(store, 0, 2, secret=b"ours", device="cuda", seconds=7)
         environment, seconds = made.pop()
         assert environment["TORCH_NCCL_BLOCKING_WAIT"] == expected
         assert environment["NCCL_SOCKET_IFNAME"] == "=lo"

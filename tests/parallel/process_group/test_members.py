@@ -14,7 +14,7 @@ import psutil
 import torch
 
 from pipelines.parallel.process_group import members
-from pipelines.parallel.process_group.group import Group
+from pipelines.parallel.process_group.group import ProcessGroup
 
 CLIENT: Any = SimpleNamespace(status="running")
 
@@ -84,7 +84,7 @@ def listening() -> set[tuple[str, int]]:
 
 
 def look_around(
-    before: set[tuple[str, int]], argument: int, group: Group, send: Any
+    before: set[tuple[str, int]], argument: int, group: ProcessGroup, send: Any
 ) -> tuple[float, list[str]]:
     """Return what ranks add up, and where rank 0's process listens that did not before."""
     total = torch.tensor([float(argument + group.rank)])

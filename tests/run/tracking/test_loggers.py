@@ -18,7 +18,7 @@ from pipelines.__main__ import main
 from pipelines.errors import InputError
 from pipelines.run.groups import RunOptions
 from pipelines.run.tracking import engine, loggers_of
-from pipelines.run.tracking.description import answer_of, plain
+from pipelines.run.tracking.description import answer_of, logged_parameters
 from pipelines.testing.loggers import check_logger
 from tests.command_runs import said_by
 
@@ -258,7 +258,7 @@ def test_what_is_logged_of_a_record() -> None:
 
 
 def test_no_password_is_logged() -> None:
-    logged = plain(
+    logged = logged_parameters(
         {"where": "tls://me:secret@host:1", "list": ["a", 1], "number": 0.5, "yes": True}
     )
     assert logged == {"where": "tls://host:1", "list": "a 1", "number": 0.5, "yes": True}

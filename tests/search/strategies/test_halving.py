@@ -37,7 +37,7 @@ def tell(strategy: Halving, scores: dict[int, Any], share: float) -> None:
 def test_the_last_round_has_all_rows_and_the_first_enough(
     n_candidates: int, n_rows: int, shares: list[float]
 ) -> None:
-    assert Halving.shares(n_candidates, n_rows, 5) == pytest.approx(shares)
+    assert Halving.fractions(n_candidates, n_rows, 5) == pytest.approx(shares)
 
 
 @pytest.mark.parametrize("n_candidates", [3, 7, 27, 40])

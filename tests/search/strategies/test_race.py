@@ -117,7 +117,7 @@ def test_workers_that_would_idle_get_the_next_splits_of_the_best() -> None:
     assert ahead[0].candidates in ((19,), (18,))
     assert set(ahead[0].splits).isdisjoint(first.splits)
     race.tell([row_of(cell, score) for request in ahead for cell in request.cells])
-    assert not {cell for request in ahead for cell in request.cells} & set(race.wanted)
+    assert not {cell for request in ahead for cell in request.cells} & set(race.requested_cells)
 
 
 def test_a_wider_margin_gives_up_fewer() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.search.spaces import Branch
 from pipelines.search.strategies.base import Cell, Scope
-from pipelines.search.strategies.tpe import TPE, Source
+from pipelines.search.strategies.tpe import TPE, CandidateSource
 
 Parameters = Mapping[str, Any]
 Objective = Callable[[Parameters], float | None]
@@ -36,7 +36,7 @@ class Search:
 
     def __init__(self, spaces: Sequence[Sequence[Branch]], n_iter: int, seed: int = 0) -> None:
         self.drawn = list[Parameters]()
-        sources = [Source(branches, self.add) for branches in spaces]
+        sources = [CandidateSource(branches, self.add) for branches in spaces]
         self.strategy = TPE(Scope((), N_SPLITS, 100, seed), sources, n_iter)
         self.most_waiting = 0
 
@@ -89,7 +89,7 @@ def test_the_candidates_are_the_same_in_whatever_order_rows_come() -> None:
     second.run(of_svm, np.random.default_rng(1))
     third.run(of_svm, np.random.default_rng(2))
     assert first.drawn == second.drawn == third.drawn
-    assert list(first.strategy.wanted) == list(third.strategy.wanted)
+    assert list(first.strategy.requested_cells) == list(third.strategy.requested_cells)
     other = Search([[SVM]], 24, seed=1)
     other.run(of_svm)
     assert other.drawn != first.drawn

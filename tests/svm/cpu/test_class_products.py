@@ -11,7 +11,7 @@ from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
 from pipelines.svm.cpu.kernels import shared_products
 from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.kernel import Kernel
-from pipelines.svm.search import Search, problems_of, sort_rows
+from pipelines.svm.search import PathSearch, problems_of, sort_rows
 from pipelines.svm.settings import Settings
 
 ROWS = np.random.default_rng(0).normal(size=(300, 5))
@@ -39,7 +39,7 @@ def test_any_rows_with_any_others(name: str) -> None:
 
 def test_they_are_made_once_where_there_is_room_for_them() -> None:
     layout = sort_rows(CLASSES)
-    search = Search(
+    search = PathSearch(
         layout,
         problems_of(4, "ovo"),
         np.ones((1, 300)),

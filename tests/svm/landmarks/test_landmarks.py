@@ -18,7 +18,7 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.landmarks import interior
 from pipelines.svm.landmarks.ascent import ascend, squared_norms
 from pipelines.svm.landmarks.features import FeatureMap, choose_landmarks, empty_features
-from pipelines.svm.landmarks.newton import Loss, Rows, Weights, descend
+from pipelines.svm.landmarks.newton import FeatureRows, Loss, Weights, descend
 from pipelines.svm.landmarks.search import (
     fit_landmarks,
     solve_landmarks,
@@ -65,7 +65,7 @@ def test_the_objective_is_that_of_liblinear(begun):
         multipliers, n_sweeps = ascend(*problem, Cs.astype(np.float32), 1e-4, seed=0)
         assert (n_sweeps > 0).all()
     loss = Loss([(signs, signs)], bounds, Cs)
-    *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, multipliers, 1e-4)
+    *_, weights = descend(FeatureRows(rows, [(0, len(rows))]), loss, multipliers, 1e-4)
     assert isinstance(weights, Weights)
     assert weights.converged.all()
     for c, C in enumerate(Cs):
@@ -87,7 +87,7 @@ def test_classes_that_can_be_separated_have_one_machine_at_any_large_C(begun):
         problem = rows, squared_norms(rows), np.arange(len(rows)), signs, signs, bounds
         multipliers, _ = ascend(*problem, Cs.astype(np.float32), 1e-2, seed=0)
     loss = Loss([(signs, signs)], bounds, Cs)
-    *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, multipliers, 1e-2)
+    *_, weights = descend(FeatureRows(rows, [(0, len(rows))]), loss, multipliers, 1e-2)
     assert isinstance(weights, Weights)
     assert weights.converged.all()
     options = {"tol": 1e-5, "max_iter": 10_000_000, "random_state": 0}
@@ -111,7 +111,7 @@ def test_a_matrix_that_rounding_spoils_ends_the_search_unproved(monkeypatch):
 def test_rows_that_weigh_nothing_have_no_machine():
     rows, signs = features(40)
     loss = Loss([(signs, signs)], np.zeros(len(rows), np.float32), np.array([1.0, 10.0]))
-    *_, weights = descend(Rows(rows, [(0, len(rows))]), loss, None, 1e-2)
+    *_, weights = descend(FeatureRows(rows, [(0, len(rows))]), loss, None, 1e-2)
     assert isinstance(weights, Weights)
     assert not weights.w.any()
     assert weights.converged.all()
