@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
 # Where a package's estimators share work: the files beside this one, with their ``SHARED_FITS``.
-# They are imported when one of its estimators comes: a search of trees does without the path solver.
+# They are imported when one of its estimators comes: trees do without the path solver.
 FILES = {
     "sklearn.compose": "transformed_targets",
     "sklearn.ensemble": "ensembles composites",
