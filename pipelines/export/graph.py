@@ -170,7 +170,7 @@ def prepared(graph: OnnxGraph, scaling: Fitted | None, n_features: int, images: 
 
     Parameters
     ----------
-    graph : Graph
+    graph : OnnxGraph
     scaling : Fitted or None
         The fitted scaling or preparation.
     n_features : int

@@ -77,7 +77,7 @@ def add_vote(graph: OnnxGraph, outputs: str, ensemble: Ensemble) -> None:
 
     Parameters
     ----------
-    graph : Graph
+    graph : OnnxGraph
     outputs : str
         The members' outputs, of shape (n_members, n_rows, n_outputs).
     ensemble : Ensemble

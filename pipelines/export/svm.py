@@ -78,7 +78,7 @@ def add_machine(graph: OnnxGraph, rows: str, machine: Machine) -> None:
 
     Parameters
     ----------
-    graph : Graph
+    graph : OnnxGraph
     rows : str
         The name of the scaled rows.
     machine : KernelMachine or KernelRegressor
@@ -169,7 +169,7 @@ def _votes(graph: OnnxGraph, wins: str, winner: np.ndarray, loser: np.ndarray) -
 
     Parameters
     ----------
-    graph : Graph
+    graph : OnnxGraph
     wins : str
         The name of a tensor of 0 and 1, of shape (n_rows, n_pairs).
     winner, loser : arrays of shape (n_pairs, n_classes)

@@ -89,7 +89,7 @@ def rank_partitions(
         Of workers with a GPU each.
     partitioning : Partitioning
         In a folder that all workers can reach.
-    surfer, stop : RandomSurfer, Stop
+    surfer, stop : RandomSurfer, StoppingRule
     """
     surfer_data = scatter(client, surfer)  # its vectors are as long as the graph has nodes
     result: IterationResult = client.submit(
@@ -176,7 +176,7 @@ def _rank(
     rank : function
         ``cugraph.pagerank`` or ``cugraph.dask.pagerank``.
     edges : cugraph.Graph
-    surfer, stop : RandomSurfer, Stop
+    surfer, stop : RandomSurfer, StoppingRule
     error : float
         The rounding error of an iteration.
     setup_seconds, nbytes : float, int

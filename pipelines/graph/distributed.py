@@ -102,7 +102,7 @@ def distributed_pagerank(
         call with the same arguments left there are used.
     self_loops, repeated, undirected, alpha, personalise, dangling, start
         As in ``compute_pagerank``.
-    stop : Stop, optional
+    stop : StoppingRule, optional
         When the iteration ends; by default at a change of 1e-6.
     checkpoint_every : int, default 10
         Iterations between checkpoints, at least 1.
@@ -281,7 +281,7 @@ def _iterate(
     ----------
     client : distributed.Client
     graph : Partitioning
-    surfer, stop : RandomSurfer, Stop
+    surfer, stop : RandomSurfer, StoppingRule
     checkpoint_every : int
         Iterations between checkpoints.
     callback : function
@@ -334,7 +334,7 @@ def _iterations(
     surfer : RandomSurfer
     iteration : int
         That of the checkpoint.
-    stop : Stop
+    stop : StoppingRule
         When to stop, at the latest after its ``iterations``.
     save : bool
         Whether the ranks at the end become a checkpoint.

@@ -70,7 +70,7 @@ class Graph:
     ----------
     nodes : pandas.Index
         The n names; the node at position i is that of row i.
-    rows : Rows
+    rows : CompressedRows
         The edges by destination.
     notes : tuple of str
         What was noticed in the edges, each a phrase.
@@ -182,7 +182,7 @@ def make_rows(
 
     Returns
     -------
-    Rows
+    CompressedRows
     """
     from_node, target, weight = edges
     if self_loops == "drop":

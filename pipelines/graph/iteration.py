@@ -279,7 +279,7 @@ class IterationResult:
     changes : list of float
         The L1 norm of the change of each iteration, the largest of the k vectors.
     converged : bool
-        Whether it ended by ``Stop.tol``.
+        Whether it ended by ``StoppingRule.tol``.
     rounding : float
         A bound of the rounding error of an iteration, as the L1 norm of the error of a vector.
     seconds : list of float

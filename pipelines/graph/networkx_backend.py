@@ -22,7 +22,7 @@ from pipelines.graph.pull import pull_ranks, reciprocal_of
 # On two cores the first call on a random graph of so many edges takes about as long as networkx's
 # own function. Most of it is the conversion, which networkx keeps for later calls.
 EDGES_WORTH_IT = 10_000
-STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # the range of ``Stop.tol``
+STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # the range of ``StoppingRule.tol``
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class ConvertedGraph:
     ----------
     nodes : list
         In networkx's order.
-    rows : Rows
+    rows : CompressedRows
         The edges by destination. Parallel edges of a multigraph are added, and an undirected edge
         counts both ways.
     directed, multigraph : bool

@@ -202,7 +202,7 @@ def write_piece(
         Whether edges count both ways.
     number : int
         Of the part.
-    part : Part or int
+    part : FilePart or int
 
     Returns
     -------
@@ -368,7 +368,7 @@ def exchange(
     previous : Exchange or None
         After the iteration before; None at a checkpoint.
     tol : float or None
-        See ``Stop``.
+        See ``StoppingRule``.
     parts : list of tuple
         What ``shared`` gives for each partition, in their order.
     """

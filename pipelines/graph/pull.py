@@ -56,7 +56,7 @@ def pull_ranks(
     Parameters
     ----------
     graph : Graph
-    surfer, stop : RandomSurfer, Stop
+    surfer, stop : RandomSurfer, StoppingRule
     n_threads : int, optional
         By default one for each core that this process may use.
     callback : function, optional
@@ -118,7 +118,7 @@ class PullRows:
 
     Attributes
     ----------
-    rows : Rows
+    rows : CompressedRows
         Their edges; a source is a position among the contributions.
     reciprocal : float64 array of shape (n_rows,)
         1 / the weight that leaves each row's node; 0 if none does.
@@ -261,7 +261,7 @@ def pull_one(
     chunks : tuple of int
         The range of chunks.
     first, source, weight : arrays
-        See ``Rows``.
+        See ``CompressedRows``.
     contributions : float32 or float64 array
         What each source contributes along an edge of weight 1.
     reciprocal : float64 array

@@ -237,7 +237,7 @@ class GraphProblem:
     surfer : RandomSurfer
     vectors : list of str
         Names of the k vectors.
-    stop : Stop
+    stop : StoppingRule
     device : {"cpu", "gpu"}, default "cpu"
     n_threads : int or None
         None takes every core.

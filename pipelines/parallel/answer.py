@@ -95,7 +95,7 @@ def write_answer(
     ----------
     folder : Path
         The run's folder, which also has the checkpoints.
-    problem : Problem
+    problem : TrainingProblem
         What was trained on; its test rows are predicted by the best network.
     options : Options of ``data_parallel``
     trainings : dict of lists of rows

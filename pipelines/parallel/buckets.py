@@ -33,7 +33,7 @@ class Buckets:
     ----------
     model : FlatModel
         The model whose ``shared`` vector is summed; a hook is registered on each weight.
-    group : Group
+    group : ProcessGroup
         The ranks that add up their gradients.
     """
 

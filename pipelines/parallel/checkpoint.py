@@ -194,7 +194,7 @@ class StoredStages(Mapping[str, "torch.Tensor"]):
 
     Attributes
     ----------
-    progress : Progress
+    progress : TrainingProgress
     """
 
     def __init__(self, path: Path, files: Sequence[Path] | None = None) -> None:

@@ -39,11 +39,11 @@ def train_rank(
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingProblem
         The rows, the network and the loss.
     plan : TrainingPlan
         The same for all ranks.
-    group : Group
+    group : ProcessGroup
         This rank's handle of the process group.
     send : function
         Sends a message to the client; those of rank 0 arrive.
@@ -103,7 +103,7 @@ def train_on(
     Parameters
     ----------
     client : distributed.Client
-    problem : Problem
+    problem : TrainingProblem
         Scattered to the workers.
     plan : TrainingPlan
         ``start`` is replaced in each new process group.
@@ -122,7 +122,7 @@ def train_on(
 
     Returns
     -------
-    progress : Progress
+    progress : TrainingProgress
     members : list of str
         Addresses of the workers of the last process group, by rank.
     seconds : float

@@ -134,7 +134,7 @@ class TrainingProblem:
         Of the data.
     task : {"classification", "regression"}
         The loss is cross-entropy or squared error.
-    network : Network
+    network : NetworkDescription
     train, validation, test : dict of arrays
         X of shape (n_rows, n_inputs), uint8 or float32, and y of shape (n_rows,): int64 class
         codes, or float32. X may be ``RowsOnDisk`` if the data are large.
@@ -272,7 +272,7 @@ class TrainingProblem:
             It is in training mode afterwards.
         columns : tensors by name, or StreamedColumns
             The same rows on all ranks.
-        group : Group
+        group : ProcessGroup
             All its ranks make this call.
         """
         import torch
@@ -317,7 +317,7 @@ def approximator(n_rows: int, validation: float, seed: int) -> TrainingProblem:
 
     Returns
     -------
-    Problem
+    TrainingProblem
 
     Examples
     --------
@@ -405,7 +405,7 @@ def load_rows(
     name : str
         Of a data set, or the path of a table or a folder of images.
     network, hidden : str, tuple of int
-        See ``Network``.
+        See ``NetworkDescription``.
     task : {"classification", "regression"} or None
         Of a table; None decides by the values of its target.
     target : str or None
@@ -423,7 +423,7 @@ def load_rows(
 
     Returns
     -------
-    Problem
+    TrainingProblem
 
     Raises
     ------

@@ -58,9 +58,9 @@ class Rank:
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingProblem
     plan : TrainingPlan
-    group : Group
+    group : ProcessGroup
         This rank's handle of the process group.
     send : function
         Sends a message to the client; see ``train`` for their kinds.
@@ -135,7 +135,7 @@ class Rank:
         # leaves the weights as they were, but a forward pass may have changed the buffers.
         self._equal_buffers: dict[str, torch.Tensor] = {}
         self._loss = torch.zeros((), device=group.device)  # of this rank, not yet summed over ranks
-        # ``Progress.loss`` on the device; to read it at each step would make the host wait.
+        # ``TrainingProgress.loss`` on the device; to read it at each step would make the host wait.
         self._summed_loss = torch.tensor(
             self._progress.loss, dtype=torch.float64, device=group.device
         )

@@ -291,7 +291,7 @@ def staged(
 
     Parameters
     ----------
-    network : Network
+    network : NetworkDescription
     options : TrainingOptions
         The optimiser and the batch decide what is held for weights and rows.
     formation : Formation
@@ -310,7 +310,7 @@ def stages_that_fit(
 
     Parameters
     ----------
-    network : Network
+    network : NetworkDescription
     options : TrainingOptions
         ``stages`` is not used.
     n_bytes : float

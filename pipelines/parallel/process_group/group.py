@@ -94,7 +94,7 @@ class ProcessGroup:
 
         Returns
         -------
-        Group
+        ProcessGroup
 
         Raises
         ------

@@ -213,7 +213,7 @@ def run_process_group(
 
     Returns
     -------
-    Ended
+    GroupEnd
 
     Raises
     ------
