@@ -132,6 +132,8 @@ def read_edges(partitioning: Partitioning, p: int) -> Any:
     return _frame(partitioning.rows(p), partitioning.bounds[p])
 
 
+# Keywords of cuGraph: the columns of a frame, and that the graph is stored transposed, as its
+# PageRank needs it.
 NAMES: dict[str, Any] = {
     "source": "source",
     "destination": "target",
@@ -188,6 +190,7 @@ def _rank(
     nodes = np.arange(surfer.n_nodes, dtype=np.int32)
     start = surfer.start()
     ranks, converged = np.zeros(start.shape), stop.tol is not None
+    # cuGraph always has a tolerance; this one ends it only at a change of 0.
     limits = {"max_iter": stop.most(surfer.alpha), "tol": stop.tol or 1e-300}
     settings = {"alpha": surfer.alpha, **limits, "fail_on_nonconvergence": False}
     for vector in range(surfer.n_vectors):

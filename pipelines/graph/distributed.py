@@ -249,6 +249,8 @@ def _write_partitions(
     if not n_edges:
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
+    # Ranks of earlier partitions do not fit these. GRAPH is written last: a folder without it is
+    # begun anew.
     (folder / STATE).unlink(missing_ok=True)
     description = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
     _write(folder / GRAPH, {"wanted": identity, **description})
@@ -309,6 +311,7 @@ def _iterate(
         _write(path, {**state, "iteration": len(changes)})
         for number, change in enumerate(new_changes, iteration + 1):
             callback(number, change)
+        # Only now, as a restart needs the old checkpoint until STATE names the new one.
         for p in numbers:
             graph.checkpoint(p, iteration).unlink(missing_ok=True)
     ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in numbers])

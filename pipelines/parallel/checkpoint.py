@@ -100,6 +100,7 @@ def write_checkpoint(
 
     with replacing(path) as unsigned:
         save_file(_on_host(tensors), unsigned, metadata=_about(progress))
+        # From the file, as a checkpoint of bytes would be a second copy of all tensors in memory.
         with unsigned.open("r+b") as file:
             header, checksum = _header_and_checksum(file)
             file.seek(header.index(UNSIGNED) + UNSIGNED.index(b"0"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 Send = Callable[[Mapping[str, Any]], None]
-SECONDS_BETWEEN_EVENTS = 0.5
+SECONDS_BETWEEN_EVENTS = 0.5  # of ``news``, which all pass through the scheduler
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class Rank:
     def _step(self, batch: RankBatch, step: int) -> None:
         """Make one step of the optimiser, with this rank's gradient or that of all ranks."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
-        group.check()
+        group.check()  # in a step without a sum nothing else notices that the group was stopped
         shares, always_equal = self._strategy.shares(step), self._strategy.always_equal
         if always_equal:
             self._equal_buffers = {name: buffer.clone() for name, buffer in model.buffers.items()}
@@ -266,6 +266,7 @@ class Rank:
             with seeded, precise:
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
+            # Divided by the rows of the union batch, gradients of ranks add up to its mean.
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
@@ -277,7 +278,7 @@ class Rank:
             else:
                 self._buckets.end(model.n_statistics)
             self._count(model.loss)
-        if shares or n_mine:
+        if shares or n_mine:  # without rows or a sum there is no gradient
             model.step(self._options.rate(step, group.n_ranks))
         self._equal_buffers = {}
 
@@ -351,8 +352,9 @@ class Rank:
             self._write_in_time()
         if own_state and not progress.done:
             model.load(own_state)
+        # Measuring is not training: neither its collectives nor its seconds count.
         group.tally()
-        self._began = time.perf_counter() - progress.seconds  # measuring is not training
+        self._began = time.perf_counter() - progress.seconds
         self._tell({"kind": "epoch", **row})
 
     def _keep(self) -> None:

@@ -90,6 +90,7 @@ class StagedRank(Rank):
         stages: Any = []
         for number, network in zip(self._stage_numbers, self._stages, strict=True):
             layers = self._staged_network.stages[number]
+            # With the shapes at both ends torch need not infer them by messages in the first step.
             ends = [
                 torch.empty(n_rows, *self._staged_network.shapes[index], device="meta")
                 for index in (layers.start, layers.stop)
@@ -112,7 +113,7 @@ class StagedRank(Rank):
             stages[0] if len(stages) == 1 else stages,
             self._formation.n_micro,
             loss_fn=self._loss_of,
-            scale_grads=False,
+            scale_grads=False,  # ``_loss_of`` divides by the rows of the union batch
         )
 
     def _time(self, stage: Any) -> None:
@@ -213,6 +214,7 @@ class StagedRank(Rank):
         model.load(state | last)
         return tested
 
+    # torch does not tell messages from waiting: all that a rank does not compute counts as waiting.
     def _end_epoch(
         self, epoch_seconds: float, communication: float, wait: float, equal: bool
     ) -> None:
@@ -230,7 +232,7 @@ class StagedRank(Rank):
             }
         for name, view in self._by_name(state):
             view.copy_(stored[name])
-        if not self._is_last:
+        if not self._is_last:  # the losses of all ranks of the pipeline are summed
             progress.loss = 0.0
         return state, progress
 
@@ -259,6 +261,7 @@ class StagedRank(Rank):
     def _write_in_time(self) -> None:
         if self._pipeline_number:
             return
+        # The first rank decides for all: a checkpoint needs files of all ranks from the same step.
         seconds = self._options.checkpoint_seconds
         due = torch.tensor([float(time.monotonic() - self._last_write >= seconds)])
         self._pipeline.broadcast(due.to(self._group.device))
