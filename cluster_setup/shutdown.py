@@ -15,7 +15,7 @@ from typing import Any
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_CLOSE = 60
-_threads: list[threading.Thread] = []  # of workers in this process, which were not waited for
+_threads: list[threading.Thread] = []  # of workers in this process, for which nobody waits
 
 
 def leave_threads(threads: Iterable[threading.Thread]) -> None:

@@ -53,7 +53,7 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
             raise TimeoutError("none answered")
     except ClusterError:
         raise
-    except Exception as error:  # workers raise what they like
+    except Exception as error:  # any error that a worker raised
         raise ClusterError(
             f"--cluster must have workers that can import this program, "
             f"those at {client.scheduler.address} cannot ({type(error).__name__}: {error}); "

@@ -63,13 +63,13 @@ def take_part(options: ClusterOptions) -> None:
             f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
         )
     profile = load_profile(options.profile) if options.profile else None
-    try:  # a rank is on the node already
+    try:  # filled in here, as a rank runs on its node
         local_directory = (
             profile and profile.local_directory and str(path_here(profile.local_directory))
         )
     except ValueError as error:
         raise ClusterError(f"--profile {options.profile}: local_directory {error}") from None
-    # On every rank: the scheduler and the workers read their own.
+    # Set on every rank, as the scheduler and the workers each read their own configuration.
     dask.config.set(dask_settings(options.dashboard))
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks, options)
@@ -80,7 +80,7 @@ def take_part(options: ClusterOptions) -> None:
             local_directory=local_directory,
             protocol="tls://" if options.tls else "tcp://",
             **(scheduler_dashboard(options.dashboard) if ranks.rank == SCHEDULER else {}),
-            # A worker that dies is started again by its nanny, inside its rank.
+            # A nanny restarts a worker that dies within its rank.
             worker_class="distributed.Nanny",
             memory_limit=profile.memory if profile else "auto",
             worker_options={

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_CHECKS = 2
 STARTS = 3  # of a cluster whose workers die before the first has registered
 SECONDS_TO_START = 300  # on a busy machine a minute is usual
-SECONDS_AFTER_A_SIGNAL = 4  # that a start has before its workers are killed
+SECONDS_AFTER_A_SIGNAL = 4  # after which the workers of a start are killed
 WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nannies' processes
 
 
@@ -158,14 +158,14 @@ def start_cluster(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         for attempt in range(1, STARTS + 1):
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
             try:
-                # A terminal that closes sends SIGHUP to every process, as it sends Ctrl-C; both are
-                # for this program, which closes the workers in order. Python's resource tracker
-                # minds SIGHUP alone, and the thread that starts it has SIGINT unblocked afterwards.
+                # A terminal sends SIGINT and, when it closes, SIGHUP to every process; only this
+                # program is to react, as it closes the workers in order. Python's resource tracker
+                # dies of SIGHUP alone, and starting it leaves SIGINT unblocked in this thread.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
                 resource_tracker.ensure_running()
-                # A thread inherits what is blocked in the one that made it, and a process what is
-                # blocked in its parent's thread: the cluster's own thread, which is made here, has
-                # both blocked for good, and so have all its workers from their birth.
+                # Threads and processes inherit the signals that are blocked in the thread that
+                # makes them. The cluster's own thread, which is made here, keeps both blocked, and
+                # so do all its workers from their start.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 cluster = start()
                 break

@@ -198,7 +198,7 @@ def _nvml() -> Iterator[Any]:
 
 
 def _memory(nvml: Any, handle: Any) -> int | None:
-    with suppress(nvml.NVMLError):  # a system on a chip
+    with suppress(nvml.NVMLError):  # a system on a chip has no memory of its own
         return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     return None
 
@@ -236,10 +236,10 @@ def _slices(nvml: Any, gpu: Any) -> list[Any] | None:
     try:
         if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
             return None
-    except nvml.NVMLError:  # of a kind that cannot be sliced
+    except nvml.NVMLError:  # a GPU that cannot be sliced
         return None
     slices = []
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
-        with suppress(nvml.NVMLError):  # fewer than there might be
+        with suppress(nvml.NVMLError):  # fewer slices than the maximum
             slices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index))
     return slices

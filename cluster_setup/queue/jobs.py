@@ -32,7 +32,7 @@ from cluster_setup.settings import (
     takers_of_rmm,
 )
 
-# A worker's web pages are for the node itself.
+# The web pages of a worker are for its node only, if they are there at all.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
 SECONDS_TO_ANSWER = 60
 JOBS_NAMED = 5

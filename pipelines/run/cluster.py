@@ -147,7 +147,7 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
     ClusterError
         The kind is unknown, or the program was not started as the kind requires.
     """
-    names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both
+    names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both classes
     shared_options = {name: getattr(options, name) for name in names}
     cluster_options = ClusterOptions(
         options.cluster, tls=not options.no_tls, echo=echo, **shared_options

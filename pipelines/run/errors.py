@@ -31,13 +31,13 @@ def stop_if_lost(client: Any, address: str) -> None:
     from cluster_setup.waits import SECONDS_TO_ANSWER
 
     answers = True
-    if client.status == "running":  # other connections may break before it notices that its own is
+    if client.status == "running":  # another connection may break before the client notices
         try:
             client.sync(client.scheduler.identity, callback_timeout=SECONDS_TO_ANSWER)
         except (OSError, TimeoutError):
             answers = False
     while client.status == "connecting":
-        answers = True  # where it is reached again
+        answers = True  # once it has reached the scheduler again
         time.sleep(0.1)
     if client.status != "running" or not answers:
         raise RunStopped(f"the scheduler at {address} no longer responds") from None

@@ -197,7 +197,9 @@ class Job(FolderContents, ABC, Generic[Chosen]):
         else:
             status = exit_status(cls.command, partial(cls._run_typed, words))
         if argv is None:
-            if threads_left():  # at its end Python would wait for them, which nothing can interrupt
+            if (
+                threads_left()
+            ):  # Python would wait for them at its end, without a way to interrupt it
                 os._exit(status)
             end_process(status)
         return status
@@ -247,13 +249,35 @@ class Job(FolderContents, ABC, Generic[Chosen]):
 
     @abstractmethod
     def execute(self, plan: Any, done: Any, session: Session, cluster: Cluster) -> Any:
-        """Compute the tasks that the journal lacks; returns the results of all for ``answer``."""
+        """Compute the tasks that the journal lacks.
+
+        Parameters
+        ----------
+        plan : Plan
+        done : Done
+            What ``restore`` returned.
+        session : Session
+        cluster : Cluster
+
+        Returns
+        -------
+        object
+            The results of all tasks, as ``answer`` takes them.
+        """
 
     @abstractmethod
     def answer(self, plan: Any, computed: Any, session: Session, cluster: Cluster | None) -> Answer:
-        """Reduce the results to the answer, and write the files of the answer.
+        """Reduce the results to the answer, and write its files.
 
-        ``cluster`` is None for a finished run of a ``reusable`` command.
+        Parameters
+        ----------
+        plan : Plan
+        computed : object
+            What ``execute`` returned; for a finished run of a ``reusable`` command, what
+            ``restore`` did.
+        session : Session
+        cluster : Cluster or None
+            None for such a finished run.
         """
 
     @abstractmethod
@@ -362,7 +386,7 @@ def run_job(job_class: type[Job[Any]], argv: Sequence[str]) -> Path:
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
-                if cluster.recycling.is_on:  # however the session ends, the record has it
+                if cluster.recycling.is_on:  # so that the record has it however the session ends
                     recycled = session.folder.record.setdefault("recycled", [])
                     cluster.runner.recycler.recycled = recycled
                 with phase(write_line, "forecast   timing a few fits"):

@@ -90,7 +90,7 @@ class JournalWriter:
     Parameters
     ----------
     journal : Journal
-    progress : Progress
+    progress : RunProgress
     todo : sequence of tasks
         Those that are known at the beginning.
     tracking : Tracking, optional

@@ -113,6 +113,12 @@ def argument(
 
     It is required if it has no default; with ``takes_several`` it is a tuple of one path or more.
     Messages name it by its ``metavar``, and it stays as it was typed.
+
+    Parameters
+    ----------
+    metavar, help : str
+    default : object, optional
+    takes_several : bool, default False
     """
     nargs = "*" if takes_several else "?"
     return option(default, help, parse=Path, metavar=metavar, nargs=nargs, positional=True)
@@ -138,7 +144,7 @@ increasing_log10 = rule(
     "two numbers between -30 and 30, the smaller first",
     lambda bounds: -30 <= bounds[0] <= bounds[1] <= 30,
 )
-number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
+number = partial(option, parse=int, rule=at_least(1), metavar="N")  # an integer
 real = partial(option, parse=float, rule=finite, metavar="NUMBER")
 list_option = partial(option, nargs="+")
 fraction = partial(
@@ -212,7 +218,7 @@ def make_parser(
     )
     # argparse alone takes -1e-3 for a flag, and a list that begins so.
     parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(,.*)?$")
-    argument_group = parser.add_argument_group("arguments")  # not shown where it has none
+    argument_group = parser.add_argument_group("arguments")  # not shown if it is empty
     for field in arguments:
         words = {name: field.metadata[name] for name in ("metavar", "nargs", "help")}
         argument_group.add_argument(field.name, **words)
@@ -234,7 +240,7 @@ def make_parser(
             choices=metadata["choices"],
             metavar=metadata["metavar"],
             nargs=metadata["nargs"],
-            help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
+            help=text.replace("%", "%%"),  # argparse formats the help with %
         )
     groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and exit")
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=argparse.SUPPRESS)

@@ -86,9 +86,9 @@ class Outcome(Generic[AnyTask]):
     result: Any = None
     error: str | None = None
     worker: str = ""
-    started: float = 0.0  # seconds since the epoch
+    started: float = 0.0
     seconds: float = 0.0
-    compile_seconds: float = 0.0  # of these
+    compile_seconds: float = 0.0
     part: str | None = None
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -146,10 +146,11 @@ def run_measured(
                 result = _collect(work(shared, task), reporter)
             else:
                 result = work(shared, task, **({"report": reporter} if reporter else {}))
-        except SystemExit as error:  # code of the user's ends its task, not the worker
+        except SystemExit as error:  # user code may end its task, but not the worker
             raise TaskEndedError(f"the task ended Python with {error!r}") from None
         except BaseException as error:
-            # Nobody interrupts a thread: it is the user's code, and Dask would wait for ever.
+            # In a thread this comes from user code, as no signal interrupts a thread. Dask would
+            # wait for ever for a task that raised it.
             if isinstance(error, Exception) or current_thread() is main_thread():
                 raise
             raise TaskEndedError(f"the task raised {error_line(error)}") from None
@@ -167,7 +168,7 @@ def run_measured(
 def _collect(results: Generator[Any], reporter: ProgressReporter | None) -> list[Any]:
     """The rows that a work function yields; its progress is reported with the rows before it."""
     rows, n_reported = list[Any](), 0
-    with closing(results):  # what it holds is let go of at once, even where reporting fails
+    with closing(results):  # it frees what it holds at once, even if reporting fails
         for result in results:
             if not isinstance(result, Progress):
                 rows.append(result)
@@ -204,7 +205,7 @@ def report_compilation(report: Callable[[int], None] | None) -> Iterator[Any]:
         def on_end(self, event: Any) -> None:
             super().on_end(event)
             if report is not None and self.n and not self._depth:
-                report(0)  # what follows, the solving, may tell nothing for long
+                report(0)  # the solving that follows may report nothing for long
 
     logger, silent = logging.getLogger("pipelines.svm.compiled"), logging.Filter("nothing")
     if report is not None:
@@ -229,7 +230,7 @@ def without_compilation(
 
 def _worker() -> Any:
     """The Dask worker that runs this, or None."""
-    if "distributed" not in sys.modules:  # then this is no worker, and need not import it
+    if "distributed" not in sys.modules:  # no worker then, and its import takes time
         return None
     from distributed import get_worker
 
@@ -241,7 +242,7 @@ def _worker() -> Any:
 
 def describe(error: BaseException) -> str:
     """An exception as one short line, for the status of a row."""
-    if is_out_of_memory(error):  # and in its own words how many bytes were asked for
+    if is_out_of_memory(error):  # its own words may have the bytes that were asked for
         return f"{OUT_OF_MEMORY}: {error_line(error)}" if str(error) else OUT_OF_MEMORY
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]

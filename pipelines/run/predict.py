@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
     from pipelines.run_folder.record import Record
 
-SHOWN = 20  # images on the console, and in figures
+SHOWN = 20  # images listed on the terminal, and shown in figures
 RULE_OF_IMAGES = (
     "Photographs are resized and cropped like the training images. Drawings and handwriting are "
     "converted to greyscale, and images with a light background are inverted if the training "

@@ -72,12 +72,13 @@ class RunProgress:
         self._n_tasks, self._total = n_tasks, cost
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
-        self._compiled = 0  # functions that the task at work has begun to compile
-        self._notes: dict[str, str] = {}  # what tasks do before their fits, by their names
+        self._compiled = 0  # number of functions that a task has begun to compile
+        self._notes: dict[
+            str, str
+        ] = {}  # what tasks do before their fits, by task name
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
-        self._running: dict[
-            str, tuple[TaskDescription, float]
-        ] = {}  # tasks at work, and their share done
+        # Tasks at work by name, each with the fraction of it that is done.
+        self._running: dict[str, tuple[TaskDescription, float]] = {}
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
         self._ask, self._present = presence, Presence()
@@ -87,9 +88,17 @@ class RunProgress:
     def expect(
         self, n_tasks: int, cost: float, seconds_left: float = math.inf, at_least: bool = False
     ) -> None:
-        """Set the number of tasks, their predicted cost and the seconds left for them.
+        """Set the number of tasks, their predicted cost and the time that is left for them.
 
-        ``at_least`` says that more tasks may follow, depending on the results of these.
+        Parameters
+        ----------
+        n_tasks : int
+        cost : float
+            The predicted cost of all tasks.
+        seconds_left : float, default inf
+            Until the run has to end.
+        at_least : bool, default False
+            Whether more tasks may follow, depending on the results of these.
         """
         with self._guard:
             self._n_tasks, self._total, self._at_least = n_tasks, cost, at_least
@@ -328,7 +337,7 @@ def show_progress(
 
     Yields
     ------
-    Progress
+    RunProgress
     """
     if quiet or not n_tasks:
         yield RunProgress()

@@ -39,7 +39,7 @@ __all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
 Batch = tuple[AnyTask, ...]  # the tasks that share one Dask task
 
 RETRIES = 2  # of a task that raised
-SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
+SECONDS_FOR_A_WORKER = 300  # to come back after the last has died
 SECONDS_FOR_COPIES = 60  # of the shared data to one worker of each host, before others copy
 SECONDS_BETWEEN_LOOKS = 5  # between two checks whether a worker may still come
 SECONDS_BETWEEN_EVENTS = 0.1
@@ -85,7 +85,7 @@ class _Runner(ABC):
         RunStopped
             No worker is left and none came, or the scheduler ended.
         """
-        with generators_kept():  # where tasks run in this process they seed them
+        with generators_kept():  # tasks that run in this process seed its random generators
             for event in self._run_tasks(work, shared, tasks, None):
                 if isinstance(event, Outcome):
                     yield event
@@ -149,9 +149,8 @@ class InProcess(_Runner):
     def _run_tasks(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        if (
-            self.n_workers == 1 and further_tasks is None
-        ):  # to start a thread takes longer than a small task
+        # To start a thread takes longer than a small task.
+        if self.n_workers == 1 and further_tasks is None:
             yield from self._in_turn(work, shared, tasks)
             return
         inbox: deque[Message] = deque()
