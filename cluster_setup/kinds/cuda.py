@@ -1,6 +1,6 @@
 """``--cluster cuda``: one worker for each GPU of this machine, by dask-cuda.
 
-The only file that knows dask-cuda.
+This is the only file that knows dask-cuda.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``--cluster pbs``: each worker a job of PBS, by dask-jobqueue."""
+"""``--cluster pbs``: each worker is a job of PBS, by dask-jobqueue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--cluster sge``: each worker a job of Grid Engine, by dask-jobqueue."""
+"""``--cluster sge``: each worker is a job of Grid Engine, by dask-jobqueue."""
 
 from __future__ import annotations
 

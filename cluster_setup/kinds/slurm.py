@@ -1,4 +1,4 @@
-"""``--cluster slurm``: each worker a job of Slurm, by dask-jobqueue."""
+"""``--cluster slurm``: each worker is a job of Slurm, by dask-jobqueue."""
 
 from __future__ import annotations
 

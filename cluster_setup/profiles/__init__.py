@@ -1,6 +1,6 @@
 """A site's profile: the settings of its queue, as one small YAML file.
 
-Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
+Those that are shipped lie here, the user's own in ``~/.config/pleasingly/``.
 """
 
 from __future__ import annotations

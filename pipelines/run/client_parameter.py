@@ -29,7 +29,7 @@ class ClientHandle:
 
 
 class ClientMixin:
-    """Gives an estimator a ``client`` that clones and copies share and pickles leave out.
+    """Gives an estimator a ``client``, which clones and copies share and pickles leave out.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Record the environment of a run: versions, commit, machine."""
+"""The environment of a run, for its record: versions, commit, machine."""
 
 from __future__ import annotations
 

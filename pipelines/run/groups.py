@@ -66,7 +66,7 @@ def _named_or_path(text: str) -> str:
 
 @dataclass(frozen=True)
 class OwnDataOptions:
-    """Options that choose the data set, and say how a user's table or images are to be read."""
+    """Options that choose the data set, and how a user's table or images are read."""
 
     group: ClassVar[str] = "data"
 

@@ -113,7 +113,7 @@ class NewRows:
 
     @classmethod
     def read(cls, run: Path, record: Record, path: Path) -> Self:
-        """Read the columns that a run learned from out of another table, by name.
+        """Read the columns of a run's table out of another table, by name.
 
         Parameters
         ----------

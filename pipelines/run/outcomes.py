@@ -1,7 +1,7 @@
 """Tasks and their outcomes.
 
-A task is anything with a ``name`` and a ``cost``; the work is a plain function
-``work(shared, task)``. ``shared`` is scattered once and stays on the workers.
+A task is any object with a ``name`` and a ``cost``. Its work is a plain function
+``work(shared, task)``; ``shared`` is scattered once and stays on the workers.
 """
 
 from __future__ import annotations

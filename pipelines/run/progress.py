@@ -73,9 +73,7 @@ class RunProgress:
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
         self._compiled = 0  # number of functions that a task has begun to compile
-        self._notes: dict[
-            str, str
-        ] = {}  # what tasks do before their fits, by task name
+        self._notes: dict[str, str] = {}  # what tasks do before their fits, by task name
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
         # Tasks at work by name, each with the fraction of it that is done.
         self._running: dict[str, tuple[TaskDescription, float]] = {}

@@ -93,7 +93,7 @@ class LoggerThread(threading.Thread):
         self._live.extend(metrics)
 
     def end(self, end: Callable[[], RunEnd]) -> None:
-        """Log what is left, and then the end."""
+        """Let the thread log what is left, and then the end; ``end`` returns what that is."""
         self._end = end
         self._ended.set()
 
