@@ -301,7 +301,7 @@ class CallableModule(ModuleType):
         *,
         report: bool = True,
     ) -> Acceleration:
-        """Have all searches of scikit-learn in this process share their work; see below."""
+        """See the function ``accelerate``, whose docstring replaces this one."""
         return accelerate(client, results, report=report)
 
 

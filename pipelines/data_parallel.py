@@ -177,6 +177,7 @@ class ParallelPlan(job.Plan[Options]):
                     f"--ranks must be a multiple of --stages, got {n_ranks} and {stages}; "
                     f"take {-(-n_ranks // stages) * stages}"
                 )
+        # torch does not encrypt what ranks send: several hosts only if the user allows it.
         if not (options.open_ranks or options.no_tls):
             addresses = sorted(worker["address"] for worker in cluster.workers)
             refuse_several_hosts(addresses[: max(ranks)])
@@ -298,6 +299,7 @@ class DataParallel(job.Job[Options]):
 
         (session.path / CHECKPOINTS).mkdir(exist_ok=True)
         refuse_unshared(cluster.client, session.path, opt("results"))
+        # A training whose network was changed or lost on disk is carried out again.
         changed_files, ended_rows = session.folder.changed, dict(done.trainings)
         for file in changed_files:
             if file.startswith(f"{CHECKPOINTS}/"):

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from pipelines.search.forecast import Rates, WorkType
     from pipelines.search.tasks import Problem
 
-SMALLEST_OF_CNN = 20  # pixels on a side
+SMALLEST_OF_CNN = 20  # pixels on a side; smaller grey images get the network conv by default
 MOST_COPIES = 1000
 
 STRATEGIES, MARGIN = ("random", "race", "tpe"), 3.0

@@ -135,6 +135,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def window_width() -> int:
     """Characters that fit on a line: of the terminal that one of the streams is connected to."""
+    # shutil asks stdout only, which is a pipe in ``pleasingly runs | less``. COLUMNS overrides the
+    # width of the terminal, as in other programs.
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
         with suppress(AttributeError, OSError, ValueError):
             if "COLUMNS" not in os.environ and stream is not None:

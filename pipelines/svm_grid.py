@@ -252,6 +252,7 @@ class GridPlan(SearchPlan[Options]):
         """See ``SearchPlan``. The entries also have the solver."""
         plan, solver = super().on(cluster), resolve_backend(self.solver, cluster.device)
         if self.is_brief and cluster.device == "cpu":
+            # SVC makes these few fits; the path solver is compiled meanwhile, for later runs.
             first_use.compile_meanwhile()
             solver = "sklearn"
         return replace(plan, entries={**plan.entries, "solver": solver})

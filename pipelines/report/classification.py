@@ -95,6 +95,7 @@ def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame,
     """
     right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     table = pd.DataFrame({"class": names, "samples": present, "correct": right})
+    # A class that was never predicted has no precision: it is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {
             "recall": right / present,

@@ -186,8 +186,8 @@ def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
 def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
     """Find the run folders in a folder, at any depth.
 
-    A run folder is not searched for further runs, and hidden folders are left out. Links are
-    followed; a folder that several of them lead to is searched once.
+    Below ``root`` a run folder is not searched for further runs, and hidden folders are left out.
+    Links are followed; a folder that several of them lead to is searched once.
 
     Parameters
     ----------
@@ -210,6 +210,7 @@ def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
         except OSError as error:
             unreadable.append(f"{str(folder)!r}, which cannot be read ({error.strerror})")
             continue
+        # Links may lead in a circle, so folders are known by their inode and not by their path.
         if (status.st_dev, status.st_ino) in seen_folders:
             continue
         seen_folders.add((status.st_dev, status.st_ino))

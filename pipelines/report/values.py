@@ -82,7 +82,7 @@ def figure_values(figure: Figure) -> list[str]:
         to_pixels = artist.axes.transData.transform
         low, high = (to_pixels(artist.centres + sign * artist.half) for sign in (-1, 1))
         middle, half = (low + high) / 2 / size, abs(high - low) / 2 / size
-        middle[:, 1] = 1 - middle[:, 1]
+        middle[:, 1] = 1 - middle[:, 1]  # matplotlib counts from the bottom, a page from the top
         numbers = np.hstack([middle, half])
         for position, text in zip(1000 * numbers, artist.texts, strict=True):
             if np.isfinite(position).all():
