@@ -562,6 +562,7 @@ def _is_above(row: Row, width: int) -> bool:
 
 
 def _fits(form: re.Pattern[str] | None, cell: str) -> bool:
+    """Whether a cell has a form; no cell has the form None."""
     return form is not None and form.fullmatch(cell) is not None
 
 

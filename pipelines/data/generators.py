@@ -112,6 +112,7 @@ def generators_restored() -> Iterator[None]:
 
 
 def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
+    """Set the states that ``_states`` returned."""
     random.setstate(of_python)
     np.random.set_state(of_numpy)  # noqa: NPY002
     if of_torch is not None:

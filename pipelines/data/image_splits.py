@@ -105,12 +105,14 @@ def find_split(root: Path) -> Split:
 
 
 def _holds_images(folder: Path) -> bool:
+    """Whether there are images directly in a folder."""
     return any(
         is_image(entry.name) and not entry.is_dir() for entry in visible_entries(folder, "dataset")
     )
 
 
 def _is_flat(folder: Path) -> bool:
+    """Whether a folder is a class: with images directly in it, and not several folders."""
     return _holds_images(folder) and len(class_folders(folder)) < 2
 
 

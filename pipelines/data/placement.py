@@ -221,6 +221,7 @@ class SharedData:
 
 
 def _received(pickled: bytes, buffers: Sequence[Any]) -> SharedData:
+    """Shared data from a pickle, with aligned arrays."""
     return SharedData(pickle.loads(pickled, buffers=map(_aligned, buffers)))
 
 

@@ -96,5 +96,6 @@ def refuse_changed(
 
 
 def _sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -51,6 +51,7 @@ class Reader:
             return error
 
     def _read(self, number: int, slots: np.ndarray) -> torch.Tensor | None:
+        """Read the slots of a store into its cache, or return the rows if it has none."""
         import torch
 
         store, cache = self._stores[number], self._caches[number]
@@ -262,6 +263,7 @@ class StreamedColumns(Mapping[str, Any]):
 
 
 def _torch_dtype(store: Store) -> torch.dtype:
+    """The dtype of a store in torch: bytes, or single precision."""
     import torch
 
     return torch.uint8 if store.dtype == np.uint8 else torch.float32

@@ -346,10 +346,12 @@ def _are_signs(words: Any, signs: Collection[str]) -> Any:
 
 
 def _replaced(words: pa.Array, pattern: str, by: str = "") -> pa.Array:
+    """Words with a pattern replaced, in the syntax of RE2."""
     return pc.replace_substring_regex(words, pattern, by)
 
 
 def _matches(words: pa.Array, pattern: str) -> Array:
+    """Whether each word matches a pattern, in the syntax of RE2."""
     return np.asarray(pc.match_substring_regex(words, pattern).to_numpy(zero_copy_only=False))
 
 
