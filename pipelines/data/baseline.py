@@ -65,7 +65,7 @@ def baseline_of(
     from sklearn.model_selection import cross_val_score
 
     dummy = DummyRegressor() if data.task == REGRESSION else DummyClassifier(strategy="prior")
-    # A class that is never predicted has no precision.
+    # scikit-learn warns that a class which is never predicted has no precision.
     with warnings.catch_warnings(action="ignore"):
         # A scorer that needs a method which a dummy lacks gives NaN.
         # The rows matter only to a scorer of the user's, as those of scikit-learn ignore X here.
@@ -185,7 +185,7 @@ def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str
 def _alone(column: Any, y: np.ndarray, task: str) -> float:
     """Score of a tree on one column: trained on one half of the rows, scored on the other.
 
-    The best score is 1. For a regression, the absolute rank correlation where that is higher.
+    The best score is 1. For a regression it is the absolute rank correlation if that is higher.
     """
     import pandas as pd
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor

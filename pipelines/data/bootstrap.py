@@ -130,9 +130,9 @@ def draw_bootstrap(
     """Shuffle the rows, cut them into folds, and resample with replacement within each fold.
 
     The shuffled rows of each class are dealt out to the folds in turn, so that sizes
-    differ by at most one, and so does the number of rows of a class. The study cuts a
-    plain shuffle; with few rows its folds would differ in difficulty by chance. Resampling
-    is uniform, or in proportion to ``weights``.
+    differ by at most one, and so does the number of rows of a class. The study that this
+    program grew from cuts a plain shuffle; with few rows its folds would differ in difficulty
+    by chance. Resampling is uniform, or in proportion to ``weights``.
 
     Parameters
     ----------

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 ENCODING = "utf-8"
 NO_ROW = "has no row"
 SAMPLE_LINES = 500  # lines from which dialect, header and width are detected
-HEAD_BYTES = 1 << 20
-MOST_HEADER_LINES = 20
+HEAD_BYTES = 1 << 20  # bytes read at once; the first of them decide which encoding is likely
+MOST_HEADER_LINES = 20  # lines in which the first row is looked for
 MIN_FRACTION = 0.8  # least fraction of numbers among the cells of a column of numbers
 MOST_LONG_ROWS = 0.1  # with a larger fraction of longer rows, the text is not one table
-YEARS = range(1500, 2101)
+YEARS = range(1500, 2101)  # whole numbers that may be years
 # Candidates for text that is neither UTF-8 nor likely to be cp1252.
 OTHER_ENCODINGS = "cp1252 cp1250 cp1251 cp1253 cp1254 cp932 gb18030 big5 euc_kr"
 FEWEST_ROWS = 10  # fewest rows from which levels can be told

@@ -17,8 +17,8 @@ from pipelines.errors import InputError, opt
 Rows = NDArray[np.int32]
 Rare = Literal["refuse", "drop", "merge"]
 RARE: tuple[Rare, ...] = ("refuse", "drop", "merge")
-MERGED = "rare"
-MOST_NAMED = 40
+MERGED = "rare"  # name of the class that "merge" makes
+MOST_NAMED = 40  # classes that a message names
 
 
 def make_folds(

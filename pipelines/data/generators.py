@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-BYTES_OF_TWISTER = 625 * 4
+BYTES_OF_TWISTER = 625 * 4  # state of numpy's default generator, see ``_bytes_watched``
 
 
 class Watch:

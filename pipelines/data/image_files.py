@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 INK = 0.2  # fraction of the brightest pixel above which a pixel counts as ink
-MOST_PIXELS = 80_000_000
+MOST_PIXELS = 80_000_000  # larger images are refused before they are decoded
 FINE = 8  # strokes are measured and changed at this multiple of the data's resolution
 MEASURED = 100  # images of the data set whose strokes are measured
 USUAL = (0.1, 0.9)  # quantiles of their widths between which a stroke is brought

@@ -35,7 +35,7 @@ OF_SYSTEMS = {
 }
 # Files that mark a run folder, which holds figures, and a cache of decoded images.
 OF_THIS_PROGRAM = ({"run.json", "journal.jsonl"}, {"about.json", "X.npy"})
-KINDS_NAMED = 6
+KINDS_NAMED = 6  # suffixes that a note names
 
 FileId = tuple[int, int]  # device and inode
 

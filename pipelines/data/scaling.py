@@ -100,6 +100,7 @@ class Scaling:
         return {"kind": self.kind}
 
 
-# The map of the MNIST study, and the same map brought to the 0..16 pixels of the digits.
+# The map of the study of MNIST that this program grew from, and the same for the pixels 0..16 of
+# the digits.
 PIXELS_0_255 = Scaling("constants", center=127.5, scale=73.61)
 PIXELS_0_16 = Scaling("constants", center=8.0, scale=73.61 * 16 / 255)

@@ -23,7 +23,7 @@ from pipelines.run_folder.names import JOURNAL, RECORD, replacing
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.rows import Row
 
-PROBE = ".probe"
+PROBE = ".probe"  # prefix of a file that shows whether the folder can be written
 
 
 class RunFolder:

@@ -52,7 +52,7 @@ class TaskRecord(RecordPart, Generic[AnyRow]):
     files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
-MEMORY = "peak_memory", "peak_gpu_memory"
+MEMORY = "peak_memory", "peak_gpu_memory"  # fields of a record
 CHECKSUM = b', "crc32": '  # the last entry of a line: checksum of the bytes before it
 
 # On a network file system a file may seem missing, or have another inode, for a moment.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Means over folds carry rounding errors; candidates that agree to these decimals are tied.
 TIE_DECIMALS = 12
-VALUES = ["error", "score"]
+VALUES = ["error", "score"]  # columns of cells that have a mean and a standard deviation
 # Further columns of a table in which some candidates lack folds; see ``search.unfinished``.
 UNFINISHED = ("score_part", "behind", "stopped")
 

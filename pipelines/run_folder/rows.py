@@ -14,7 +14,7 @@ from pydantic import Field
 
 from pipelines.run_folder.schema import RecordPart, Scalar
 
-DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
+DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}  # of columns, by field type
 
 
 class Metric(NamedTuple):

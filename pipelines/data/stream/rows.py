@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-BYTES_OF_SHARD, BYTES_OF_WINDOW = 2**24, 2**28
+BYTES_OF_SHARD, BYTES_OF_WINDOW = 2**24, 2**28  # see ``windowed``
 Input = Literal["auto", "memory", "stream"]
 INPUTS: tuple[Input, ...] = ("auto", "memory", "stream")
 

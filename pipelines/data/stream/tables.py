@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pipelines.data.tables.preprocess import TablePreprocessor
 
-SAMPLED_ROWS, SAMPLED_GROUPS = 100_000, 16
-BYTES_OF_CELL = 8
+SAMPLED_ROWS, SAMPLED_GROUPS = 100_000, 16  # about so many rows, from row groups all over the table
+BYTES_OF_CELL = 8  # in memory, a number or the pointer to a text
 VERSION = 1  # of the cache's content: a change reads all rows again
 
 

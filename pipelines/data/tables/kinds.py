@@ -20,10 +20,10 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_LEVELS = 50
+MOST_LEVELS = 50  # more are asked about, as each level becomes a column
 # In fewer rows, values may count up, or all differ, by chance.
 FEWEST_ROWS_OF_ID = 20
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)  # matrices are in single precision
 _MONTH = r"(0?[1-9]|1[0-2]|[A-Za-z]{3,9}\.?)"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[APap]\.?[Mm]\.?)?"
 DATE = re.compile(
