@@ -572,7 +572,7 @@ def _words(row: Row) -> list[tuple[int, str]]:
 
 
 def _unlike(row: Row, rows: Sequence[Row]) -> list[Row]:
-    """Rows that share at most half of their cells with ``row``; a repeated header shares more."""
+    """Rows with at most half of the filled cells of ``row``; a repeated header has more."""
     words = {*_words(row)}
     return [
         other_row

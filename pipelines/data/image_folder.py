@@ -247,6 +247,7 @@ def _read(
     files = [path for part in by_class.values() for path in part.files.values()]
     identity = {**asdict(reading), "version": VERSION, "white": dict(white)}
     identity["content"] = _digest(root, files)
+    # What happens to unreadable files does not change the pixels of the others.
     del identity["unreadable"]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     entry = cache / key
@@ -415,6 +416,7 @@ def _decode_all(
         if X is None:
             max_bytes, n_bytes = psutil.virtual_memory().total // 2, len(paths) * image.size
             if n_bytes > max_bytes:
+                # Bytes that one pixel takes in all images together give the largest square.
                 max_side = math.isqrt(max_bytes // (n_bytes // (image.shape[-1] * image.shape[-2])))
                 raise InputError(
                     f"{opt('image_size')} must let the images fit in half of the memory, "

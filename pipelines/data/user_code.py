@@ -105,6 +105,7 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     if any(map(path.is_relative_to, folders)):
         return {}, _versions(*packages_distributions().get(top, ()))
+    # The folder that holds the top package, from which the module is imported.
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     packages = [root.joinpath(*module.split(".")[:n]) for n in range(1, module.count(".") + 1)]
     return _sources(path, root, *(package / "__init__.py" for package in packages)), {}

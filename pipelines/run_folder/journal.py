@@ -138,6 +138,7 @@ class Journal:
         # Records that ``store`` has yet to write, and their lines.
         self._waiting = list[dict[str, Any]](), bytearray()
         self._size = n_complete
+        # The last line, by which the file is recognised later.
         self._last = content[content.rfind(b"\n", 0, max(0, n_complete - 1)) + 1 : n_complete]
 
     def append(self, record: dict[str, Any]) -> None:

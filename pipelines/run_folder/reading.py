@@ -134,6 +134,7 @@ class RunData:
         if cells is None:
             cells = cells_of(records, row_class, list(cls.key_columns))
         elif "fold" in cells:
+            # Fits on a fraction of the rows are in the table, with fold -1.
             cells = cells[cells["fold"] >= 0].reset_index(drop=True)
         return cls(folder, metadata, record, cells, recorded_tasks(records))
 

@@ -168,7 +168,10 @@ class Cache:
 
     @contextlib.contextmanager
     def alone_with(self, unit: int) -> Iterator[None]:
-        """Keep other processes of this host from reading the same unit at the same time."""
+        """Keep other processes of this host from reading the same unit at the same time.
+
+        The lock is on one byte of the file of rows, at the number of the unit.
+        """
         # Without locks, as on some file systems, a unit may be read twice.
         with contextlib.suppress(OSError):
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, unit)
@@ -191,6 +194,7 @@ def _boot() -> str:
 
 def kept_bytes(folders: list[str]) -> int:
     """Bytes that these cache folders take on the disk of this host."""
+    # The files are sparse: blocks, of 512 bytes, count what is really stored.
     files = [file for folder in folders for file in Path(folder).glob("*")]
     return sum(512 * file.stat().st_blocks for file in files)
 

@@ -162,6 +162,7 @@ def windowed(
     windows: list[list[np.ndarray]] = [[]]
     for number in rng.permutation(len(shards)):
         n_rows = sum(map(len, windows[-1]))
+        # With fewer shards in a window, large shards would be shuffled one by one.
         if len(windows[-1]) >= 4 and n_rows + len(shards[number]) > rows_of_window:
             windows.append([])
         windows[-1].append(shards[number])

@@ -287,6 +287,7 @@ class _Words:
         if not (numbers or self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
             return
         if n_slips:
+            # Missing cells have the code -1, which indexes the appended entry; so below.
             is_slip = np.append(~fits & ~self.is_sign, False)
             row, example = int(np.argmax(is_slip[self.codes])), int(np.argmax(fits))
             words = [self.words[word].as_py() for word in (self.codes[row], example)]

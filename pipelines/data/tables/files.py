@@ -196,6 +196,7 @@ def read_frame(
         with suppress(OSError):  # path may be a folder
             metadata = parquet.read_metadata(path)
             refuse_one_name_twice(metadata.schema.to_arrow_schema().names, path)
+            # Eight bytes a cell, as a number or a pointer to text.
             n_bytes = 8 * metadata.num_rows * metadata.num_columns
             if n_bytes > (max_bytes := psutil.virtual_memory().total):
                 raise InputError(
@@ -207,7 +208,7 @@ def read_frame(
         frame, source = typed(table, as_text, numbers)
     except InputError:
         raise
-    except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
+    except Exception as error:  # pandas and pyarrow raise a dozen unrelated exception types
         raise unreadable(path, error) from None
     refuse_one_name_twice(list(frame.columns), path)
     if frame.empty:
