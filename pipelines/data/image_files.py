@@ -154,7 +154,7 @@ def decode(
 
     Parameters
     ----------
-    path : path
+    path : str or Path
         A file that Pillow reads.
     size : int, optional
         Resize the shorter side to this many pixels and crop the centre, as

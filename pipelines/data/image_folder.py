@@ -77,7 +77,7 @@ def load_folder(
     ----------
     path : Path
         Folder of the classes, or of splits with the same classes each, see ``find_split``.
-    data_dir : path
+    data_dir : str or Path
         Where decoded pixels are cached.
     reading : ImageReading
     show_progress : bool

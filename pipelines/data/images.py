@@ -73,7 +73,7 @@ def load_torchvision(name: str, data_dir: str | Path) -> LoadedRows:
     ----------
     name : str
         A key of ``TORCHVISION``.
-    data_dir : path
+    data_dir : str or Path
         Laid out as by torchvision. The four files of a data set of ``IDX`` may also lie here, or in
         ``<name>/``, gzipped or not, and are then read without torch.
 
@@ -221,7 +221,7 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
 
     Parameters
     ----------
-    path : path
+    path : str or Path
         gzip is recognised by its first bytes, whatever the name.
     ndim : int
         Number of dimensions that the array must have.

@@ -63,7 +63,7 @@ def load_dataset(
     name : str
         A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or that of a
         folder with a subfolder of images for each class.
-    data_dir : path
+    data_dir : str or Path
         Where image data sets are read from or downloaded to.
     target : str, optional
         Column (or array) of labels of a table, by name or number.
@@ -89,7 +89,7 @@ def load_dataset(
         How the images of a folder are to be read.
     show_progress : bool
         Draw a bar on a terminal while images are decoded.
-    features : path, optional
+    features : str or Path, optional
         An .npy file with a row of numbers for each image, training images first, which replaces
         their pixels.
     input : {"memory", "stream", "auto"}

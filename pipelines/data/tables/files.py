@@ -154,7 +154,7 @@ def read_frame(
 
     Parameters
     ----------
-    path : path
+    path : str or Path
         A file whose suffix is in ``SUFFIXES``. For text, see ``pipelines.data.delimited``. An .npz
         file has the features in its array ``X``.
     header : bool, optional

@@ -193,7 +193,7 @@ def read_raw_table(
 
     Parameters
     ----------
-    path : path
+    path : str or Path
         A file whose suffix is in ``SUFFIXES``; see ``read_frame``.
     target : str, optional
         Column to predict, by name or by number from 1; see ``choose_target``. In an .npz file the
