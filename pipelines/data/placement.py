@@ -136,7 +136,7 @@ class FoldedData:
         )
 
     def taking(self, rows: np.ndarray) -> Self:
-        """Some of the training rows, without folds and weights, and with a placement of their own."""
+        """Some of the training rows, without folds and weights, with a placement of their own."""
         return replace(self, X=take_rows(self.X, rows), y=self.y[rows], folds=(), weights=None)
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
