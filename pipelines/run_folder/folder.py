@@ -193,7 +193,8 @@ class RunFolder:
 
     def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
         """Start to count this session's wall time, on top of that of earlier ones.
-         A session that was killed did not record its end; it counts up to its last record in the
+
+        A session that was killed did not record its end; it counts up to its last record in the
         journal.
         """
         before = self.record.get("wall_seconds", 0.0)
@@ -287,7 +288,8 @@ def hold(
 
 def refuse_links(path: Path, option: str) -> None:
     """Refuse a folder with a link that would have a run write, or remove, files elsewhere.
-     A file is replaced in one step, and a link with it; but the journal and folders are not
+
+    A file is replaced in one step, and a link with it; but the journal and folders are not
     replaced.
     """
     for entry in path.iterdir():

@@ -32,7 +32,8 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 class TaskRecord(RecordPart, Generic[AnyRow]):
     """A line: a task, where and when it was done, and its rows, none if it failed as a whole.
-     ``cost`` is the predicted cost, in any unit of time; ``run`` the fingerprint of the run;
+
+    ``cost`` is the predicted cost, in any unit of time; ``run`` the fingerprint of the run;
     ``session`` counts from 1; ``files`` are what the task left beside the journal. Older runs have
     none of these. ``peak_memory`` and ``peak_gpu_memory`` are the most bytes in use during the
     task, of the worker's process and of its GPU.

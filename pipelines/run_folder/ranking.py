@@ -57,7 +57,8 @@ def ranked_candidates(
 
 def means_of(values: np.ndarray) -> np.ndarray:
     """Mean and standard deviation of each value of each candidate, without NaN.
-     The standard deviation divides by n, as scikit-learn's, and is NaN for a single cell. The
+
+    The standard deviation divides by n, as scikit-learn's, and is NaN for a single cell. The
     results of a candidate do not depend, to the bit, on which others there are.
 
     Parameters

@@ -92,7 +92,8 @@ def corrected_t(
 
 def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> float:
     """The two-sided p of McNemar's exact test [1]_.
-     It compares the samples that only the first of two classifiers has wrong with those that only
+
+    It compares the samples that only the first of two classifiers has wrong with those that only
     the second has wrong.
 
     Parameters

@@ -73,7 +73,8 @@ def find_kinds(
     leave_out: Iterable[str] = (),
 ) -> Kinds:
     """Detect the kinds of the feature columns of a table.
-     Columns are left out, besides those that are named, if they have no value, hold dates, hold
+
+    Columns are left out, besides those that are named, if they have no value, hold dates, hold
     text that differs in every row, or hold ids: numbers that count the rows, or that are called an
     id and differ in every row or have more than ``MOST_LEVELS`` levels.
 

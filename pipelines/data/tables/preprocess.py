@@ -40,7 +40,8 @@ _one_at_a_time = threading.Lock()
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Numbers imputed and, by default, standardised; categories one-hot encoded.
-     A missing number becomes the median of the training rows, and a column of 0 and 1 marks it;
+
+    A missing number becomes the median of the training rows, and a column of 0 and 1 marks it;
     there is one for each column with a missing cell in the training rows. A category becomes a
     column for each level of the training rows, missing among them; a level that they lack is 0 in
     all of these.
