@@ -76,6 +76,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("pleasingly")
+    from pipelines.deprecation import FORMER_NAMES, warn_renamed
+
+    if name in FORMER_NAMES:
+        present, renaming_version = FORMER_NAMES[name]
+        warn_renamed(name, present, renaming_version)
+        return getattr(import_module(__name__), present)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -55,7 +55,7 @@ class BackendContract:
         rows = np.flatnonzero(y < n_classes)
         folds = list(splitter.split(X[rows], y[rows]))
         settings = Settings(decision, device=backend.device)
-        cells = cells_of(backend, X[rows], y[rows], folds, CS, settings, decisions=decisions)
+        cells = fitted_cells(backend, X[rows], y[rows], folds, CS, settings, decisions=decisions)
         assert len(cells) == len(folds) * len(CS)
         for index, cell in enumerate(cells):
             train, validation = folds[index // len(CS)]
@@ -100,8 +100,8 @@ class BackendContract:
         rows = np.flatnonzero(y < n_classes)
         class_X, class_y = X[rows], y[rows]
         settings = Settings(decision, class_weight=class_weight)
-        device_X, every_row = to_device(class_X, backend.device), np.arange(len(rows))
-        (cell,) = cells_of(backend, class_X, class_y, [(every_row, every_row)], (10.0,), settings)
+        device_X, all_rows = to_device(class_X, backend.device), np.arange(len(rows))
+        (cell,) = fitted_cells(backend, class_X, class_y, [(all_rows, all_rows)], (10.0,), settings)
         parts = backend.fit_parts(device_X, class_y, 10.0, GAMMA, settings)
         support, coefficients, intercepts = parts
         machine = KernelMachine(
@@ -120,7 +120,7 @@ class BackendContract:
     def test_a_fit_that_is_cut_short_says_so(self, backend: Backend) -> None:
         folds = list(StratifiedKFold(3).split(X, y))[:1]
         settings = Settings(max_iter=2)
-        (cell,) = cells_of(backend, X, y, folds, (1000.0,), settings)
+        (cell,) = fitted_cells(backend, X, y, folds, (1000.0,), settings)
         assert not cell.converged
         assert cell.predict is not None
         device_X = to_device(X, backend.device)
@@ -130,14 +130,14 @@ class BackendContract:
         rows = np.flatnonzero(y == 3)
         folds = [(rows, np.arange(50)), (np.arange(100, 300), np.arange(50))]
         try:
-            cell_of_one_class, cell = cells_of(backend, X, y, folds, (1.0,))
+            cell_of_one_class, cell = fitted_cells(backend, X, y, folds, (1.0,))
         except ValueError:  # the task then fails as a whole
             return
         assert cell_of_one_class.error
         assert cell.error is None
 
 
-def cells_of(
+def fitted_cells(
     backend: Backend,
     X: np.ndarray,
     y: np.ndarray,

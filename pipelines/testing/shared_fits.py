@@ -91,7 +91,7 @@ class SharedFitContract:
         estimators: Sequence[Any],
         data: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        rows, fits, fractions = carry_out(shared_fit, estimators, data)
+        rows, fits, fractions = fit_on_splits(shared_fit, estimators, data)
         cells = [(fit.candidate, fit.split) for fit in fits]
         assert sorted(cells) == list(product(range(len(estimators)), range(rows.n_splits)))
         assert fractions == sorted(fractions)
@@ -104,7 +104,7 @@ class SharedFitContract:
         estimators: Sequence[Any],
         data: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        _, fits, _ = carry_out(shared_fit, estimators, data)
+        _, fits, _ = fit_on_splits(shared_fit, estimators, data)
         assert not [fit.apart for fit in fits if fit.apart]
         if not getattr(shared_fit, "fits_each", False):
             assert sum(fit.n_fits for fit in fits) < len(fits)
@@ -118,7 +118,7 @@ class SharedFitContract:
     ) -> None:
         X, y = data
         before = X.copy(), y.copy()
-        rows, fits, _ = carry_out(shared_fit, estimators, data)
+        rows, fits, _ = fit_on_splits(shared_fit, estimators, data)
         responses = []
         for fit in fits:
             train, test = rows.splits[fit.split]
@@ -143,7 +143,7 @@ class SharedFitContract:
         assert all(map(np.array_equal, before, data)), "it wrote to the rows"
 
 
-def carry_out(
+def fit_on_splits(
     shared_fit: SharedFit, estimators: Sequence[Any], data: tuple[np.ndarray, np.ndarray]
 ) -> tuple[SplitRows, list[Fit], list[float]]:
     """The rows of three shuffled splits, the fits on them and the fractions in between."""

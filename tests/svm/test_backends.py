@@ -12,7 +12,7 @@ from pipelines.errors import InputError
 from pipelines.svm.backends import BACKENDS, load_backend, resolve_backend
 from pipelines.svm.backends.base import OUT_OF_MEMORY
 from pipelines.testing import BackendContract
-from pipelines.testing.backends import X, cells_of, y
+from pipelines.testing.backends import X, fitted_cells, y
 
 
 @pytest.fixture(
@@ -41,7 +41,7 @@ def test_a_fit_without_memory_says_so(backend, monkeypatch):
     step = "solve" if hasattr(backend, "solve") else "fit"
     monkeypatch.setattr(backend, step, exhausted)
     folds = list(StratifiedKFold(3).split(X, y))[:1]
-    (cell,) = cells_of(backend, X, y, folds, (1.0,))
+    (cell,) = fitted_cells(backend, X, y, folds, (1.0,))
     assert cell.error == f"{OUT_OF_MEMORY}: std::bad_alloc"
     assert cell.predict is None
 

@@ -7,11 +7,13 @@ first two parts of their module's name: ``lightgbm.sklearn``. Ours come first.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipelines.errors import InputError
 from pipelines.extensions import Extensions
 
 if TYPE_CHECKING:
@@ -63,8 +65,17 @@ def _package_of(estimator: Any) -> str:
 
 @cache
 def _others_of(package: str) -> tuple[SharedFit, ...]:
-    """The kinds of other packages for the estimators of a package."""
-    return tuple(OTHERS.load_entry(entry)() for entry in OTHERS.entries(package))
+    """The kinds of other packages for the estimators of a package.
+
+    One that cannot be had is left out with a warning: scores do not depend on what is shared.
+    """
+    shared_fits = list[Any]()
+    for entry in OTHERS.entries(package):
+        try:
+            shared_fits.append(OTHERS.load_entry(entry)())
+        except InputError as error:
+            warnings.warn(f"fits share nothing: {error}", RuntimeWarning, stacklevel=2)
+    return tuple(shared_fits)
 
 
 def shared_fit_packages() -> tuple[str, ...]:
