@@ -8,10 +8,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("pipelines", "cluster_setup", "benchmarks", "tests")
-WORDS = frozenset(
-    ["asked", "each", "found", "given", "gone", "known", "left", "made", "many", "more"]
-    + ["one", "others", "own", "place", "said", "some", "there", "told"]
-)
+WORDS = {
+    "asked",
+    "each",
+    "found",
+    "given",
+    "gone",
+    "known",
+    "left",
+    "made",
+    "many",
+    "more",
+    "one",
+    "others",
+    "own",
+    "place",
+    "said",
+    "some",
+    "there",
+    "told",
+}
 # A verb: the task that puts rows in device memory, and the field that names it.
 EXCEPTIONS = {("pipelines/data/placement.py", "place"), ("pipelines/run/tasks.py", "place")}
 # What every package of commands has: the contract by which the program finds it.
