@@ -419,8 +419,10 @@ class OnCluster(_Runner):
                     data, placed=placed, dask_key_name=self._key(batch)
                 )
             # So that the scheduler queues the task for whichever worker is free first. By default
-            # it queues only tasks of a group of more than twice the cluster's threads with few
-            # dependencies. Others it assigns at once, and each then waits for its own worker.
+            # it queues only "root-ish" tasks: those of a group of more than twice the cluster's
+            # threads with few dependencies. Others it assigns at once, and each then waits for its
+            # own worker, however long the task before it takes. ``worker-saturation`` does not
+            # help: it says how many queued tasks a worker may hold, not which tasks are queued.
             delayed_task.dask[delayed_task.key]._data_producer = True
             delayed_tasks.append(delayed_task)
         return dict(zip(self.client.compute(delayed_tasks), batches, strict=True))

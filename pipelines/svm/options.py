@@ -40,7 +40,9 @@ class SVMOptions:
         "balanced: C inversely proportional to class frequencies",
         choices=("none", "balanced"),
     )
-    solver: str = option("auto", "auto, path, sklearn, sklearnex or cuml", metavar="NAME")
+    solver: str = option(
+        "auto", "auto, path, sklearn, sklearnex, cuml, or that of another package", metavar="NAME"
+    )
     approximate: str = option(
         "none",
         "nystroem: approximate the kernel by landmarks, for many rows in little time; auto: only "
