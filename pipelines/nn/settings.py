@@ -19,7 +19,7 @@ BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 REGRESSION_STEPS, REGRESSION_EPOCHS = 1000, (20, 1000)
 PATIENCE, REGRESSION_PATIENCE = 20, 30  # epochs without a smaller out-of-bag loss
 TABLE_SMOOTHING, TABLE_DECAY = 0.02, 0.1
-# ``least_fall`` of conv and mlp: the noise of the targets stays in a squared error, so that progress
+# ``least_fall`` of conv and mlp: noise of the targets stays in a squared error, so that progress
 # is a small fraction of it.
 REGRESSION_FALL = 0.02
 # Of a module that torch differentiates: batch size, most steps, bounds of the epochs, smoothing.
