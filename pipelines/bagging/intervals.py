@@ -20,7 +20,7 @@ covered more often than noisy ones.
 With ``by_spread`` residuals are counted in units of the disagreement of the same members,
 R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row. Here s_i is the members'
 standard deviation and s its mean over the training rows, which keeps widths between those of [1]_
-and widths by disagreement alone [2]_. Such widths tell hard rows from easy ones, which deferral needs.
+and widths by disagreement alone [2]_. Such widths tell hard rows from easy ones, as deferral needs.
 
 References
 ----------
