@@ -18,7 +18,7 @@ import numpy as np
 # Ten events for each fitted parameter: Peduzzi et al., A simulation study of the number of events
 # per variable in logistic regression analysis, Journal of Clinical Epidemiology 49 (1996).
 LEAST_EVENTS = 10
-SMALLEST = 1e-12  # added to a probability before its logarithm
+SMALLEST = 1e-12  # added to a probability before its logarithm, which is not finite at 0
 BOUNDS = (-10.0, 10.0)  # of the logarithm of 1 / temperature
 # The largest change of that logarithm, from all members to half of them, that is extrapolated.
 MOST_CHANGE = 0.5

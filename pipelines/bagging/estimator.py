@@ -242,6 +242,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
                         continue
                     members[row["member"]] = refitted.member
                     out_of_bag[row["member"]] = refitted.out_of_bag
+                # Without a search the table is of the refits.
                 rows += [row for row in new_rows if row["fold"] >= 0 or not plan.searches]
             reason = reason or (NO_BEST if feed.without_best else "")
         if not members:

@@ -61,6 +61,7 @@ class EnsemblePrediction:
     @property
     def deferred(self) -> np.ndarray:
         """Whether ``RULE`` defers a sample to a human; bool array of shape (n_samples,)."""
+        # The tolerance keeps rounding from deferring a vote of exactly three in four.
         return (self.disagreement > 1 - AGREE + 1e-12) | ~(self.certainty >= CERTAIN)
 
 

@@ -398,6 +398,7 @@ def prediction_sets(
         of_class = probabilities[truth == code, code]
         if len(of_class) * (1 - confidence) >= 1:
             limit = np.sort(1 - of_class)[math.ceil((len(of_class) + 1) * confidence) - 1]
+            # The tolerance is for the rounding of probabilities.
             sets[:, code] = 1 - new_probabilities[:, code] <= limit + 1e-8
     return sets
 

@@ -273,6 +273,7 @@ class Trainings:
     def problem(self, data: FoldedData, scoring: Sequence[str] = ()) -> Problem:
         """The problem of the run; each member's search is one of its parts."""
         on_gpu = self.training.device == "gpu" and find_spec("cupy") is not None
+        # A table with a Preparation is placed once for each network, prepared on its own rows.
         if on_gpu and not isinstance(data.scaling, Preparation):
             make_arrays = partial(placed_rows, inputs=self.inputs, training=self.training)
             data = replace(data, place=make_arrays)
@@ -286,7 +287,7 @@ class Trainings:
             for member, (stage, networks) in enumerate(
                 zip(plan.stages, plan.candidates, strict=True)
             ):
-                networks = () if self.draws else networks
+                networks = () if self.draws else networks  # else the strategy adds them
                 of_member = (data, self.n_folds, self.seed, (member, *key), rows)
                 splits = partial(BootstrapSplits, *of_member)
                 groups = group_candidates(networks, scorer, shared_fits=[self.shared_fit])

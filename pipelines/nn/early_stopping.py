@@ -289,6 +289,7 @@ class _EpochRows:
         halves = np.array([row_set[2].sum(1) for row_set in self._row_sets]).T
         self.left_out_weights = np.concatenate([halves.sum(0)[None], halves]).astype(np.float32)
         self.n_batches = math.ceil(max(len(row_set[0]) for row_set in self._row_sets) / batch_size)
+        # In a single batch the order of rows does not matter: it is made once for all epochs.
         self._whole = list(self._cut()) if self.n_batches == 1 else None
 
     def batches(self) -> Iterable[StackBatch]:
@@ -309,9 +310,8 @@ class _EpochRows:
             index = np.zeros((len(pieces), size), dtype=np.int64)
             weights = np.zeros((3, len(pieces), size), dtype=np.float32)
             for number, (order, row_set) in enumerate(zip(pieces, self._row_sets, strict=True)):
-                piece = order[
-                    np.argsort(row_set[1][order] == 0, kind="stable")
-                ]  # those drawn come first
+                # Drawn rows come first, so that a step can drop the others before the gradient.
+                piece = order[np.argsort(row_set[1][order] == 0, kind="stable")]
                 index[number, : len(piece)] = row_set[0][piece]
                 weights[:, number, : len(piece)] = row_set[1][piece], *row_set[2][:, piece]
             flat = torch.from_numpy(index).to(device).view(-1)

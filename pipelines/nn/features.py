@@ -120,9 +120,8 @@ class Extractor:
                 f"{error.strerror}; check the path"
             ) from None
         extractor = cls(name, size, hashlib.sha256(content).hexdigest(), content, default.name)
-        _network(
-            extractor, "cpu"
-        )  # whatever is wrong with the file is said before there are workers
+        # A damaged file is refused here, before there are workers.
+        _network(extractor, "cpu")
         return extractor
 
     def describe(self) -> dict[str, Any]:

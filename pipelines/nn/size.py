@@ -67,6 +67,7 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
     floats = [inputs.n_features]
     for module in network.modules():
         if not list(module.children()):
+            # A layer of the user's may return something else than a tensor, which counts as 0.
             module.register_forward_hook(
                 lambda _, __, outputs: floats.append(getattr(outputs, "numel", int)())
             )

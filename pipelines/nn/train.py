@@ -98,6 +98,7 @@ def _train_by_hand(
             break
         if len(running) != len(stack.loss):
             stack = stack.narrow(0, len(running))
+            # A recorded step is of one size of the stack.
             step = RecordedStep(stack.step, networks.rows.device)
     for part, network_losses in enumerate(losses):
         status = OK if math.isfinite(network_losses[-1]) else DIVERGED
