@@ -315,7 +315,23 @@ def describe_selection(
     answers: EnsemblePrediction,
     truth: np.ndarray,
 ) -> dict[str, Any]:
-    """How the threshold, prediction sets and novelty detection do on the test samples."""
+    """How the threshold, prediction sets and novelty detection do on the test samples.
+
+    Parameters
+    ----------
+    selective : SelectivePrediction
+    assessed : Assessment
+        Of the test samples.
+    answers : EnsemblePrediction
+        Of the same.
+    truth : int array of shape (n_test,)
+        Class codes.
+
+    Returns
+    -------
+    dict
+        Entries for ``run.json``.
+    """
     is_held = assessed.sets[np.arange(len(truth)), truth]
     by_class = [is_held[truth == code].mean() for code in np.unique(truth)]
     guarantee = None

@@ -535,34 +535,73 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         self._judge(selective)
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
-        """The members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
+        """The probabilities of every member.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float32 array of shape (n_members, n_samples, n_classes)
+        """
         outputs: Any = self._ask(X).outputs
         on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
         probabilities: np.ndarray = self._compute(on_host)
         return probabilities
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict classes by the vote of the members: an array of shape (n_samples,).
+        """The classes that the members vote for.
 
-        A tie goes to the larger mean probability, then to the smaller class. The vote may
-        differ from the class of the largest ``predict_proba``.
+        A tie goes to the larger mean probability, then to the smaller class. The vote may differ
+        from the class of the largest ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
         """
         vote = self.predict_ensemble(X).vote
         labels: np.ndarray = self.classes_[vote]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated probabilities, an array of shape (n_samples, n_classes).
+        """Calibrated probabilities of the classes.
 
         They are the mean of the members' probabilities, scaled by ``calibration_``, which keeps the
         order of a row's classes. ``predict_ensemble`` gives the unscaled mean, by which ``assess``
         judges.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_classes)
         """
         mean = self.predict_ensemble(X).mean
         return self.calibration_.scaled(mean)
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
-        """The members' votes, disagreement and certainty, and which rows to defer."""
+        """The members' votes, disagreement and certainty, and which rows to defer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        EnsemblePrediction
+        """
         answers: EnsemblePrediction = self._compute(reduce_members(self._ask(X).outputs))
         return answers
 
@@ -570,6 +609,15 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         """How far to trust each prediction: deferral, prediction sets and novelty.
 
         Novel samples are found among all rows of ``X`` together, see ``select_novel``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        Assessment
         """
         prediction = self._ask(X)
         answers, distance = self._compute((reduce_members(prediction.outputs), prediction.distance))

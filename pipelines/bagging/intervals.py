@@ -125,7 +125,7 @@ class JackknifeIntervals:
     def bounds(
         self, of_members: np.ndarray, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of the targets of new rows.
 
         With sample weights quantiles are weighted [1]_; a new row has the mean of the weights.
 
@@ -137,6 +137,10 @@ class JackknifeIntervals:
             The fraction of intervals that are to contain their target; between 0 and 1.
         by_spread : bool, default False
             Whether widths depend on the members' disagreement; False is the method of the paper.
+
+        Returns
+        -------
+        lower, upper : float64 arrays of shape (n_samples,)
 
         Raises
         ------
@@ -316,9 +320,14 @@ def narrowest(
 def describe_intervals(
     truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """Coverage of intervals on test rows, and their widths in the target's units, for ``run.json``.
+    """Coverage and widths of intervals on test rows, for ``run.json``.
 
-    There is at least one row. ``confidence`` is the coverage that was asked for.
+    Parameters
+    ----------
+    truth, lower, upper : float arrays of shape (n_samples,)
+        At least one row; widths are in the target's units.
+    confidence : float, default 0.9
+        The coverage that was asked for.
     """
     n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
     return {

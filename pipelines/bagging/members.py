@@ -15,11 +15,12 @@ from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
 
+# Files that predictions depend on.
 READ = (
     SELECTIVE_PREDICTION,
     INTERVALS,
     f"{MEMBER_FILES}/*.safetensors",
-)  # files that predictions depend on
+)
 
 # The fields of a ``Prediction`` and an ``OutOfBagPrediction``, by their names in a file.
 OF_TEST = ("test_probabilities", "test_distance")

@@ -87,21 +87,41 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             self.intervals_ = stored.jackknife
 
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
-        """The predictions of every member, float64 of shape (n_members, n_samples)."""
+        """The predictions of every member, in the targets' units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_members, n_samples)
+        """
         outputs: Any = self._ask(X).outputs
         on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
         of_members: np.ndarray = self._compute(on_host)[:, :, 0]
         return of_members
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The mean of the members, float64 of shape (n_samples,), in the targets' units."""
+        """The mean of the members, in the targets' units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+        """
         mean: np.ndarray = self.member_predictions(X).mean(axis=0)
         return mean
 
     def predict_interval(
         self, X: ArrayLike, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of the targets.
 
         Parameters
         ----------
@@ -111,6 +131,10 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         by_spread : bool, default False
             Whether widths depend on the disagreement of the members, as in a run of ``nn_bagging``;
             otherwise they hardly differ.
+
+        Returns
+        -------
+        lower, upper : float64 arrays of shape (n_samples,)
 
         Raises
         ------
@@ -128,7 +152,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         width: float | None = None,
         confidence: float = CONFIDENCE,
     ) -> np.ndarray:
-        """Which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+        """Which rows need no human, those of the narrowest intervals.
 
         Intervals are those with ``by_spread``, whose widths tell hard rows from easy ones. Exactly
         one of ``share`` and ``width`` must be given.
@@ -142,6 +166,10 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             The largest width to keep, in units of the target; at least 0.
         confidence : float, default 0.9
             Of the intervals.
+
+        Returns
+        -------
+        bool array of shape (n_samples,)
 
         Raises
         ------

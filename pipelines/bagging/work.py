@@ -549,7 +549,22 @@ def row_of_refit(
 def run_trainings(
     shared_fit: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Run the searches and refits of a feed; yields as ``run_tasks``."""
+    """Run the searches and refits of all members.
+
+    Parameters
+    ----------
+    shared_fit : Networks
+        Of ``Trainings.shared_fit``.
+    runner : Runner
+    problem : Problem
+    feed : MemberFeed
+        Of ``Trainings.feed``; it is told every row.
+
+    Yields
+    ------
+    (Outcome or ProgressEvent, list of rows)
+        As ``run_tasks``.
+    """
     for event, rows in run_tasks(
         runner,
         problem,

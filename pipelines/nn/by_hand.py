@@ -171,6 +171,8 @@ def by_inputs_of(by_hidden: torch.Tensor, weight: torch.Tensor, n_pieces: int) -
     ----------
     by_hidden : float32 tensor of shape (n_networks, size, n_hidden)
         Gradients by the hidden units before ReLU.
+    weight, n_pieces
+        As of ``hidden_of``.
     """
     import torch
 

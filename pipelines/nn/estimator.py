@@ -73,6 +73,8 @@ class NetworkEstimator(BaseEstimator):
     weights_ : dict of str to arrays
     scaling_ : FittedScaling
         Of the features.
+    target_ : FittedScaling, optional
+        In a regression, of the targets.
 
     Notes
     -----
@@ -299,11 +301,30 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return codes.astype(np.int32)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Softmax probabilities, float32 of shape (n_samples, n_classes)."""
+        """Softmax probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float32 array of shape (n_samples, n_classes)
+        """
         return self._ask(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The most probable class of each row, an array of shape (n_samples,)."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
         codes = self.predict_proba(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
@@ -334,5 +355,14 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return numbers_of(y)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The predicted targets, float64 of shape (n_samples,)."""
+        """The predicted targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+        """
         return self._ask(X)[:, 0]

@@ -214,6 +214,15 @@ def room_for(
     another worker, a desktop or another library may hold the rest. ``training_bytes`` counts the
     rows again, though a process places them only once: a few per cent on the safe side.
 
+    Parameters
+    ----------
+    data : FoldedData
+    spec, inputs : NetworkSpec, Inputs
+        Of each network.
+    training : TrainingSettings
+        Its ``memory_bytes`` take the place of what is free.
+    n : int
+
     Raises
     ------
     NoRoomError

@@ -112,7 +112,11 @@ class TrainingSettings:
             keyword asks for something that this rule lacks.
         n_rows : int
             Training rows; they decide how many epochs the default number of steps takes.
-        is_regression : bool
+        batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
+            As the attributes; None takes the network's default.
+        augment, precision
+            As the attributes.
+        is_regression : bool, default False
         **settings
             Other attributes.
         """

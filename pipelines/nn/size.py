@@ -118,7 +118,18 @@ def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
 def predicted_training_seconds(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
-    """The predicted seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""
+    """The predicted seconds of training networks in one stack, on one core.
+
+    Parameters
+    ----------
+    spec, inputs : NetworkSpec, Inputs
+    n_networks : int
+        Networks in the stack.
+    batch_size : int
+        Rows of a step of each.
+    n_rows : int
+        Training rows of each.
+    """
     size = size_of(spec, inputs)
     of_a_step = PER_PRODUCT * size.products * batch_size + PER_WEIGHT * size.weights + PER_STEP
     return EPOCHS * n_networks * math.ceil(n_rows / batch_size) * of_a_step

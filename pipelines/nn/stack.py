@@ -167,6 +167,9 @@ class Stack:
 
     Attributes
     ----------
+    spec, inputs : NetworkSpec, Inputs
+    rows : DeviceRows
+    parts : list of StackPart
     step : int
         0 where all networks share the placed rows; else the rows of the data set, as each network
         has its own prepared copy.
