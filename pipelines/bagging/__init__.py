@@ -1,1 +1,1 @@
-"""Bagging: members trained on bootstrap samples, reduced to one answer and its uncertainty."""
+"""Bagging: members trained on bootstrap samples, their vote or mean, and how far to trust it."""

@@ -1,4 +1,4 @@
-"""Reduce the members' rows to the answer: vote or mean, test, and write the results."""
+"""The answer of a run: reduce the members' predictions, test the ensemble, write the results."""
 
 from __future__ import annotations
 
@@ -53,23 +53,33 @@ from pipelines.search.scoring import expected_calibration_error, log_loss
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-METRIC = "mean absolute error"  # by which a regression is held against the baseline
-SUBSETS = 60  # of members drawn for each size; all of them where there are no more
+METRIC = "mean absolute error"  # of a regression, which is compared with the baseline by it
+SUBSETS = 60  # the most subsets of members for each size, drawn at random where there are more
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedEnsemble:
-    """An ensemble whose members are stored, and what is to be said of it.
+    """An ensemble whose members are stored, and the options that its answer depends on.
 
     Attributes
     ----------
-    path : the run's folder; it holds ``cv_results`` and the members
-    refits : row of the refit of every member that is stored
-    asked : samples to explain
-    n_folds : of a member's search
-    seed : draws subsets of members
-    confidence, defer_error : see ``SelectivePrediction``
-    defer_width : of a regression, see ``RunIntervals``, as is its confidence
+    path : Path
+        The run's folder, with ``cv_results`` and the members.
+    refits : mapping of int to row
+        The row of each stored member's refit, by the member's number.
+    dataset : Dataset
+    samples : SamplesToExplain
+    n_folds : int
+        Folds of a member's search.
+    seed : int
+        Draws subsets of members.
+    confidence : float
+        Of prediction sets and of a guarantee, see ``SelectivePrediction``; in a regression of
+        intervals, see ``RunIntervals``.
+    defer_error : float, optional
+        See ``SelectivePrediction``.
+    defer_width : float, optional
+        In a regression, see ``RunIntervals``.
     """
 
     path: Path
@@ -89,21 +99,35 @@ def answer(
     data: Future | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Write the answer of a classification, and give its entries for ``run.json``.
+    """Write the answer of a classification.
 
-    Workers reduce what they said of the test samples, on their device, "cpu" or "gpu", where they
-    see the run's folder, else threads of this process, by the same graph of tasks; only what is
-    reduced comes back. With ``data``, the data set there, workers keep what their members predict.
+    Workers that see the run's folder reduce the members' predictions on their own devices, and only
+    the reduced arrays come back. Otherwise threads of this process do it, by the same graph.
+
+    Parameters
+    ----------
+    trained : TrainedEnsemble
+    client : distributed.Client, optional
+    data : Future, optional
+        The search's data on the workers, whose processes keep predictions of the members that they
+        trained; without it the predictions are read from files.
+    device : {"cpu", "gpu"}
+        Of the workers.
+
+    Returns
+    -------
+    dict
+        Entries for ``run.json``.
     """
     if client is not None:
         from distributed import CancelledError as Cancelled
         from distributed import KilledWorker
 
-        # A worker that does not see the newest file, as it is here, does not share the file system.
+        # A worker that does not see the newest file as it is here does not share the file system.
         newest = MemberFiles(trained.path.resolve()).weights(max(trained.refits))
         mtimes = client.run(os.path.getmtime, newest, on_error="return")
         if set(mtimes.values()) == {os.path.getmtime(newest)}:
-            # A worker took its own with it, or has too little memory.
+            # A worker may die with its predictions, or run out of memory: then it is done here.
             with suppress(KilledWorker, Cancelled, CancelledError, OSError, MemoryError):
                 return _answer(trained, client, data, device)
     return _answer(trained, None, None, "cpu")
@@ -142,9 +166,9 @@ def _answer(
         dask.delayed(size_errors)(on_test, truth, trained.seed),
         dask.delayed(names.write_arrays)(file, stored, compressed=False),
     )
-    # All of one kind: ``dask.compute`` mixes up the order of arrays and others.
+    # All wrapped as Delayed: ``dask.compute`` mixes up the order of arrays and others.
     answers, distance, selective, errors, sizes, _ = compute(*map(dask.delayed, reductions))
-    of_test, of_images = (  # one's own images come after the test samples
+    of_test, of_images = (  # the user's own images come after the test samples
         EnsemblePrediction(*(array[part] for array in vars(answers).values()))
         for part in (slice(n_test), slice(n_test, None))
     )
@@ -168,7 +192,7 @@ def _answer(
     )
     names.write_arrays(path / EXPLAINED, compute(arrays)[0])
     fit = selective.calibration
-    # Certainties, thresholds and sets stay as they were before it.
+    # The temperature changes only these losses: thresholds, sets and novelty go by the mean itself.
     scaled = asdict(fit) | {"line": fit.line} | _losses(fit.scaled(of_test.mean), truth)
     return {
         **describe_quality(of_test, truth),
@@ -179,9 +203,10 @@ def _answer(
 
 
 def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
-    """Write the answer of a regression, and give its entries for ``run.json``.
+    """Write the answer of a regression, and return its entries for ``run.json``.
 
-    A member says one number of a row, so that all is computed here, from the members' files.
+    A member predicts one number for each row, so that everything is computed in this process, from
+    the members' files.
 
     Raises
     ------
@@ -243,10 +268,10 @@ def answer_numbers(trained: TrainedEnsemble) -> dict[str, Any]:
 def write_members(
     trained: TrainedEnsemble, test_errors: Sequence[float], client: Client | None = None
 ) -> dict[str, Any]:
-    """Write the tables of candidates and members; entries for ``run.json``.
+    """Write the tables of candidates and members, and return entries for ``run.json``.
 
-    ``test_errors`` are those of the members in their order: fractions, of a regression root mean
-    squared errors.
+    ``test_errors`` are those of the members in their order: fractions, or root mean squared errors
+    in a regression.
     """
     path, is_regression = trained.path, trained.dataset.task == REGRESSION
     candidates = reduce_candidates(pd.read_parquet(path / names.CELLS), trained.n_folds, client)
@@ -264,7 +289,7 @@ def write_members(
 
 
 def describe_quality(answers: EnsemblePrediction, truth: np.ndarray) -> dict[str, Any]:
-    """Errors, calibration and selective prediction on test samples, by their class codes."""
+    """Errors, calibration and selective prediction on the test samples; ``truth`` are codes."""
     n_vote = int(np.sum(answers.vote != truth))
     n_mean = int(np.sum(answers.by_mean != truth))
     kept = ~answers.deferred
@@ -290,7 +315,23 @@ def describe_selection(
     answers: EnsemblePrediction,
     truth: np.ndarray,
 ) -> dict[str, Any]:
-    """Measure threshold, sets and novelty detection on test samples."""
+    """How the threshold, prediction sets and novelty detection do on the test samples.
+
+    Parameters
+    ----------
+    selective : SelectivePrediction
+    assessed : Assessment
+        Of the test samples.
+    answers : EnsemblePrediction
+        Of the same.
+    truth : int array of shape (n_test,)
+        Class codes.
+
+    Returns
+    -------
+    dict
+        Entries for ``run.json``.
+    """
     is_held = assessed.sets[np.arange(len(truth)), truth]
     by_class = [is_held[truth == code].mean() for code in np.unique(truth)]
     guarantee = None
@@ -321,7 +362,7 @@ def _losses(probabilities: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 
 
 def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.DataFrame:
-    """Errors of the vote and of the mean probability, fractions, for ``subsets_of`` every size.
+    """Error rates of the vote and of the mean probability for subsets of members of every size.
 
     ``probabilities`` have the shape (n_members, n_samples, n_classes); ``truth`` are class codes.
     """
@@ -337,9 +378,9 @@ def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.D
 
 
 def subsets_of(n_members: int, seed: int) -> Iterator[list[int]]:
-    """Give subsets of members of every size, the small ones first.
+    """Subsets of members of every size, the smallest first.
 
-    Where there are more than ``SUBSETS`` of a size the seed draws so many.
+    All of a size, or ``SUBSETS`` of them, drawn with the seed, where there are more.
     """
     rng = np.random.default_rng(seed)
     for size in range(1, n_members + 1):

@@ -1,8 +1,12 @@
-"""Calibrate an ensemble's probabilities by a temperature, fitted on out-of-bag rows.
+"""Calibrate an ensemble's probabilities by a temperature [1]_, fitted on out-of-bag rows.
 
-Guo et al., On calibration of modern neural networks (ICML 2017), by the rule of scikit-learn's
-``CalibratedClassifierCV(method="temperature")``, which needs rows held back; here the rows that
-members left out take their place, and each member is trained on its whole sample.
+The rule is that of scikit-learn's ``CalibratedClassifierCV(method="temperature")``, which needs
+rows that are held back. Here out-of-bag rows take their place, so that each member is trained on
+its whole sample.
+
+References
+----------
+.. [1] Guo, Pleiss, Sun and Weinberger, On calibration of modern neural networks, ICML 2017.
 """
 
 from __future__ import annotations
@@ -11,31 +15,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Ten events for a parameter: Peduzzi et al., Journal of Clinical Epidemiology 49 (1996).
+# Ten events for each fitted parameter: Peduzzi et al., A simulation study of the number of events
+# per variable in logistic regression analysis, Journal of Clinical Epidemiology 49 (1996).
 LEAST_EVENTS = 10
-SMALLEST = 1e-12  # added to a probability before its logarithm
+SMALLEST = 1e-12  # added to a probability before its logarithm, which is not finite at 0
 BOUNDS = (-10.0, 10.0)  # of the logarithm of 1 / temperature
-MOST_CHANGE = 0.5  # of the logarithm, from all out-of-bag answers to those of half the members
+# The largest change of that logarithm, from all members to half of them, that is extrapolated.
+MOST_CHANGE = 0.5
 
 
 @dataclass(frozen=True)
 class TemperatureScaling:
-    """Probabilities to the power of 1 / temperature, brought to a sum of one.
+    """Probabilities raised to the power 1 / temperature and normalised.
 
-    The order of a row's classes stays. Above 1 probabilities were too certain, below 1 too
-    uncertain.
+    The order of a row's classes stays the same. A temperature above 1 says that probabilities were
+    too certain, one below 1 that they were too uncertain.
 
     Attributes
     ----------
     temperature : float
-        1 where too few rows speak for another.
-    fitted : float
-        Of the least log loss of the out-of-bag rows; see ``of_more_members``.
+        1 where there are too few rows to fit it.
     n_rows, n_wrong : int
         Out-of-bag rows, and those whose most probable class is wrong.
-    log_loss, scaled_log_loss : float or None
-        Of those rows, in nats, before and after; None without a row. The temperature was fitted
-        on them: new rows gain a little less.
+    log_loss, scaled_log_loss : float, optional
+        Of those rows, in nats, before and after; None without rows. As the temperature was fitted
+        on them, new rows gain a little less.
+    fitted : float
+        The temperature of the least log loss of the out-of-bag rows, before ``of_more_members``.
     """
 
     temperature: float
@@ -51,11 +57,17 @@ class TemperatureScaling:
     ) -> TemperatureScaling:
         """Fit the temperature of the least log loss.
 
-        It stays 1 with fewer than ``LEAST_EVENTS`` wrong rows, or as few right ones: where all
-        are right, the least loss is at no uncertainty at all.
+        It stays 1 with fewer than ``LEAST_EVENTS`` wrong or right rows: where all are right, the
+        loss is least without any uncertainty.
 
-        ``probabilities``, of shape (n_rows, n_classes), are of rows not trained on, ``truth``
-        their class codes; rows of weight 0 are left out.
+        Parameters
+        ----------
+        probabilities : array of shape (n_rows, n_classes)
+            Of rows that were not trained on.
+        truth : int array of shape (n_rows,)
+            Their class codes.
+        weights : float array of shape (n_rows,), optional
+            Rows of weight 0 are left out.
         """
         weights = np.ones(len(truth)) if weights is None else weights
         kept = weights > 0
@@ -84,11 +96,19 @@ class TemperatureScaling:
     def of_more_members(
         self, half: TemperatureScaling, n_members: float, n_half: float, n_all: int
     ) -> TemperatureScaling:
-        """Extrapolate to the mean of all members, of which ``half`` was fitted to one half.
+        """Extrapolate to the mean of all members.
 
-        Only the members that left a row out answer for it, ``n_members`` and ``n_half`` on
-        average, and the mean of few is more certain than that of many. The logarithm of the
-        temperature is taken to be linear in 1 / members.
+        Only the members that left a row out answer for it, and the mean of few is more certain than
+        that of many. The logarithm of the temperature is taken to be linear in 1 / members.
+
+        Parameters
+        ----------
+        half : TemperatureScaling
+            Fitted to the means of half of the members.
+        n_members, n_half : float
+            Members that answer for a row on average, here and in ``half``.
+        n_all : int
+            All members.
         """
         if not (self.is_fitted and half.is_fitted and n_half < n_members):
             return self
@@ -97,7 +117,7 @@ class TemperatureScaling:
         return replace(self, temperature=float(self.fitted * np.exp(-change * part)))
 
     def scaled(self, probabilities: np.ndarray) -> np.ndarray:
-        """Calibrate probabilities; float64 of their shape, (n_rows, n_classes)."""
+        """The calibrated probabilities, float64 of the same shape, (n_rows, n_classes)."""
         from scipy.special import softmax
 
         if self.temperature == 1:
@@ -106,12 +126,12 @@ class TemperatureScaling:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether enough rows spoke for a temperature."""
+        """Whether there were enough wrong and right rows to fit a temperature."""
         return min(self.n_wrong, self.n_rows - self.n_wrong) >= LEAST_EVENTS
 
     @property
     def line(self) -> str:
-        """What was fitted, in one sentence."""
+        """The fit in one sentence."""
         if self.log_loss is None:
             return "probabilities are as the members give them: no row was left out of a sample"
         if not self.is_fitted:
@@ -131,7 +151,7 @@ UNSCALED = TemperatureScaling(1.0, 0, 0, None, None)
 
 
 def normalised(probabilities: np.ndarray) -> np.ndarray:
-    """Make rows add up to 1: sums of single-precision numbers do to six digits only."""
+    """Probabilities as float64 rows that add up to 1; float32 rows do so to six digits only."""
     wide = np.asarray(probabilities, dtype=np.float64)
     return np.divide(wide, wide.sum(axis=1, keepdims=True))
 

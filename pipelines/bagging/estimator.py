@@ -1,4 +1,4 @@
-"""``BaggedNets``: the ensemble as a scikit-learn estimator, and what a regression shares."""
+"""``BaggedNets``: the ensemble as a scikit-learn estimator, and its base for regression, too."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
 class BaggedNetworks(ClientMixin, BaseEstimator):
-    """What the ensembles of networks share: parameters, training, and asking members."""
+    """The base of ``BaggedNets`` and ``BaggedNetsRegressor``: parameters, training, prediction."""
 
     ensemble_: Ensemble
 
@@ -130,17 +130,18 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Or an array or tensor of shape (n_samples, channels, height, width).
         y : array-like of shape (n_samples,)
+            Class labels; in a regression numbers.
         sample_weight : array-like of shape (n_samples,), optional
-            None below 0, one above. Rows are drawn in proportion to it, as
-            ``BaggingClassifier`` does, and count by it among those left out that end the
-            training of a table's networks.
+            At least 0, and not all 0. Rows are drawn in proportion to it, as in scikit-learn's
+            ``BaggingClassifier``, and out-of-bag rows count by it where they end the training of a
+            network for tables.
 
         Raises
         ------
         ImportError
             torch is not installed.
         ValueError
-            Parameters or data cannot be used, or no member could be trained.
+            Parameters or data are invalid, or no member could be trained.
         """
         if find_spec("torch") is None:
             raise ImportError(
@@ -241,6 +242,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
                         continue
                     members[row["member"]] = refitted.member
                     out_of_bag[row["member"]] = refitted.out_of_bag
+                # Without a search the table is of the refits.
                 rows += [row for row in new_rows if row["fold"] >= 0 or not plan.searches]
             reason = reason or (NO_BEST if feed.without_best else "")
         if not members:
@@ -261,17 +263,19 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
 
     @classmethod
     def of_run(cls, run: Path, network: Any = None) -> Self:
-        """Load the ensemble of a finished run of ``nn_bagging``, to predict with.
+        """Load the ensemble of a finished run of ``nn_bagging``, to predict with it.
 
         Parameters
         ----------
+        run : Path
+            The run's folder.
         network : str, torch.nn.Module or a class of one, optional
-            That of the run where it is your own: code that a folder names is not run.
+            The run's network where it is your own: code that a folder names is not run.
 
         Raises
         ------
         InputError
-            The folder has no such ensemble, or a file of it has changed.
+            The folder has no such ensemble, or one of its files has changed.
         """
         record = record_of(run, "nn_bagging", BaggingRecord)
         refuse_changed(run, record.files, *READ)
@@ -297,21 +301,21 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         return nets
 
     def _recall(self, run: Path) -> None:
-        """Set what a run stored beside its members, once these are there."""
+        """Load what a run stored beside its members, after these."""
         raise NotImplementedError
 
     def _targets(self, y: np.ndarray) -> tuple[np.ndarray, int]:
-        """What ``FoldedData`` takes of targets, and the number of classes."""
+        """The targets for ``FoldedData``, codes or numbers, and the number of classes or 0."""
         raise NotImplementedError
 
     def _learn_from(self, out_of_bag: list[OutOfBagPrediction], data: FoldedData) -> None:
-        """Set what the members, and what they say of the rows they left out, decide."""
+        """Set the attributes that depend on the members and their out-of-bag predictions."""
         raise NotImplementedError
 
     def _ask(self, X: ArrayLike) -> Prediction:
-        """Ask every member; with a client on its workers, whose arrays the answer's are then."""
+        """The predictions of all members; with a client they are lazy, computed by its workers."""
         check_is_fitted(self)
-        X = by_name(X, getattr(self, "_columns", ()))  # those of a run have names
+        X = by_name(X, getattr(self, "_columns", ()))  # the columns of a run have names
         rows = validate_data(self, _flat(X)[1], reset=False, dtype=(np.float64, np.float32))
         if self.client is None:
             return self.ensemble_.predict(rows, self._training)
@@ -319,7 +323,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         return ask_on_workers(self.client, members, rows, self._training)
 
     def _compute(self, answer: Any) -> Any:
-        """What was asked, or reduced of it, once workers have computed it."""
+        """The value of an answer of ``_ask``, or of what was reduced from one."""
         if self.client is None:
             return answer
         import dask
@@ -330,102 +334,110 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
 class BaggedNets(ClassifierMixin, BaggedNetworks):
     """Neural networks on bootstrap samples, each the best of a random search, that vote.
 
-    For each member rows are drawn with replacement within folds, so that none of
-    them is in two folds; the candidates of a random search are scored by
-    cross-validation on these folds, and the one of the smallest loss is trained on the
-    whole sample. Breiman, Bagging predictors, Machine Learning 24 (1996), with a search for
-    every member.
+    This is bagging [1]_ with a search for every member. For each member rows are drawn with
+    replacement within folds, so that no row is in two folds; the candidates of a random search are
+    scored by cross-validation on these folds, and the one of the smallest loss is trained on the
+    whole sample.
 
-    The members of a table need no search: they are trained together, each until its loss on
-    the rows that its sample left out, about a third, no longer falls. Nor do those of a module,
-    such as ``cnn``, unless ``n_iter`` says so.
+    Members for tables need no search: they are trained together, each until its loss on its
+    out-of-bag rows, the third or so that its sample left out, no longer falls. Modules such as
+    ``cnn`` are not searched either unless ``n_iter`` says so.
 
     Parameters
     ----------
     n_estimators : int, default 12
         Members; at least 1.
     n_iter : int, optional
-        Candidates of each member's search; at least 1. By default 12, of a table's networks and
-        of modules 1. There 1 means no search; up to eight members of a table,
-        trained together, share one draw. On a GPU those of ``cnn`` are trained together, too, and
-        each keeps its own.
+        Candidates of each member's search; at least 1. By default 12, but 1 for ``table`` and for
+        modules, for which 1 means no search. Up to eight members of ``table`` are then trained
+        together, with the same hyper-parameters. On a GPU members of ``cnn`` are trained together,
+        too, each with its own.
     cv : int, default 5
         Folds of a search, within which rows are drawn; at least 2.
     space : str or mapping, default "auto"
-        ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, ``"cnn"``, the path of a YAML file, or
-        its content; ``"auto"`` goes by ``network``, and without it takes ``small`` for images,
-        ``table`` for tables.
+        The search space: ``"small"``, ``"study"``, ``"mlp"``, ``"table"``, ``"cnn"``, the path of a
+        YAML file, or its content. ``"auto"`` depends on ``network``; without one it is ``small``
+        for images and ``table`` for tables.
     network : str, torch.nn.Module or a class of one, optional
         ``"conv"``, ``"mlp"``, ``"table"``, ``"cnn"``, a name of ``torchvision.models``,
-        ``"module:Class"``; by default that of ``space``. A class is called with those of
-        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes; of a
-        module each member gets a copy whose layers draw first weights of their own.
+        or ``"module:Class"``; by default that of ``space``. A class is called with those of
+        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes. Of a
+        module each member gets a copy with newly drawn first weights.
     augment : str, default "none"
         ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
-        ``"module:function"`` changes the training images at random, see
-        ``pipelines.nn.augment``; coloured images are taken for photographs, others for digits.
+        ``"module:function"``: how training images are changed at random, see
+        ``pipelines.nn.augment``. ``"light"`` takes coloured images for photographs and gray ones
+        for digits.
     image_shape : (height, width) or (channels, height, width), optional
-        Of the images whose pixels the rows of ``X`` are; None for a table, and for ``X`` of
-        shape (n, channels, height, width), which says it.
+        The shape of the image in each row of ``X``; None for a table, and for ``X`` of shape
+        (n, channels, height, width), which has it.
     standardize : bool, default True
-        Whether to bring every feature to mean 0 and deviation 1 of the rows that
-        a network is trained on, all pixels of images of four dimensions alike; else ``X`` is
-        taken as it is.
+        Whether to standardise features on the rows that a network is trained on, with one mean and
+        one standard deviation for all pixels of images of four dimensions; otherwise ``X`` is taken
+        as it is.
     batch_size : int, optional
-        Rows of a step of training; at least 1. By default 64, of the study's networks 10, of a
-        table's 256.
+        Rows of a training step; at least 1. By default 64, but 10 for ``conv`` and ``mlp`` and 256
+        for ``table``.
     max_epochs : int, optional
-        Most epochs of a network; at least 1. By default as many as make 1,500 steps, 12 to 60;
-        of the study's networks 20, of a table's 200 steps, 20 to 200.
+        The most epochs of a network; at least 1. By default as many as make 1,500 steps, within 12
+        to 60; 20 for ``conv`` and ``mlp``; for ``table`` as many as make 200 steps, within 20 to
+        200.
     optimizer : {"sgd", "adamw"}, optional
-        Of a module; by default "sgd". The study's networks and those of a table are trained as
-        modules are, not by their own rule, where this, a schedule, an ``augment`` or bf16 is given;
-        the study's with a smoothing, decay or patience, too.
+        Of a module; by default "sgd". ``conv``, ``mlp`` and ``table`` are trained as modules, not
+        by their own rule, if an optimizer, a schedule, an ``augment`` or bf16 is given; ``conv``
+        and ``mlp`` also with a smoothing, decay or patience.
     schedule : {"onecycle", "cosine", "none"}, optional
         Of a module's learning rate; by default "onecycle".
     label_smoothing : float, optional
-        Share of a label that goes to all classes alike; in [0, 1), by default 0.05 of a module,
-        0.02 of a table's networks.
+        The fraction of a label that is spread over all classes; in [0, 1). By default 0.05 for a
+        module and 0.02 for ``table``.
     weight_decay : float, optional
-        Of weights but biases and norms; at least 0. By default 0.0005 of a module, of adamw 0.05,
-        of a table's networks 0.1.
+        Of all weights except biases and norms; at least 0. By default 0.0005 for a module, 0.05
+        with "adamw", and 0.1 for ``table``.
     patience : int, optional
-        End a network after so many epochs without a smaller loss of the rows that its sample left
-        out; at least 1. By default never, of a table's networks 20.
+        Epochs without a smaller out-of-bag loss after which a network ends; at least 1. By default
+        networks are trained to the last epoch, but 20 for ``table``.
     precision : {"fp32", "tf32", "bf16"}, default "fp32"
-        Of products on a GPU; bf16, for modules, on a newer CPU too.
+        Of products on a GPU; bf16, for modules, also on recent CPUs.
     device : {"auto", "cpu", "gpu"}, default "auto"
         Where networks are trained; auto takes a GPU if there is one.
     random_state : int, RandomState or None, default None
         An int gives the same members on any number of workers.
     defer_error : float, optional
-        Share of wrong answers among those kept, between 0 and 1: the rows that ``fit`` left out
-        set the certainty from which on ``assess`` keeps an answer.
+        The largest fraction of wrong answers among those that ``assess`` keeps, between 0 and 1.
+        The certainty that an answer needs is set on out-of-bag rows.
     confidence : float, default 0.95
-        Of ``defer_error``, and of the prediction sets that ``assess`` gives; between 0 and 1.
+        Of ``defer_error``, and of the prediction sets of ``assess``; between 0 and 1.
     client : distributed.Client, optional
-        Where to compute; by default on threads of this process, which opens no port.
-        Clones and copies share it, pickles leave it behind: an unpickled ensemble has None, and
-        warns when it is fitted without.
+        Where to compute; by default on threads of this process, which opens no port. Clones and
+        copies share the client, pickles do not: an unpickled ensemble has None, and warns when it
+        is fitted without.
 
     Attributes
     ----------
     estimators_ : list of Member
         The trained networks.
     ensemble_ : Ensemble
-        The same together; its ``save`` and ``load`` run no code.
+        The same networks together; its ``save`` and ``load`` run no code.
     classes_ : array of shape (n_classes,)
-    selective_prediction_ : SelectivePrediction, what ``assess`` needs; its
-        ``risk_control`` says what was proved
-    calibration_ : TemperatureScaling, fitted on the rows that members left out
-        What ``predict_proba`` applies; its ``line`` says their log loss before and after.
+    selective_prediction_ : SelectivePrediction
+        The rules of ``assess``; its ``risk_control`` says what was proved.
+    calibration_ : TemperatureScaling
+        What ``predict_proba`` applies, fitted on out-of-bag rows; its ``line`` gives their log loss
+        before and after.
     temperature_ : float
-        1 where fewer than ten of those rows are wrong, or right.
-    candidates_ : DataFrame, mean loss and error of every candidate of every member
-    cv_results_ : DataFrame, a row for each candidate and fold
-        Without a search a row for each member, ``fold`` -1, of the rows that it left out. They
-        ended its training, so that their loss is a little smaller than that of new rows.
+        1 where fewer than ten out-of-bag rows are wrong, or right.
+    candidates_ : DataFrame
+        Mean loss and error of every candidate of every member.
+    cv_results_ : DataFrame
+        A row for each candidate and fold. Without a search a row for each member, with ``fold`` -1,
+        scored on its out-of-bag rows. As these end the training of ``table``, their loss is a
+        little smaller than that of new rows.
     n_features_in_ : int
+
+    References
+    ----------
+    .. [1] Breiman, Bagging predictors, Machine Learning 24 (1996).
 
     Examples
     --------
@@ -497,7 +509,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
     @property
     def temperature_(self) -> float:
-        """The temperature of ``predict_proba``; 1 where too few rows speak for another."""
+        """The temperature of ``predict_proba``; 1 where there are too few rows to fit it."""
         return self.calibration_.temperature
 
     def _judge(self, selective: SelectivePrediction) -> None:
@@ -523,41 +535,89 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         self._judge(selective)
 
     def member_proba(self, X: ArrayLike) -> np.ndarray:
-        """Members' probabilities, float32 of shape (n_members, n_samples, n_classes)."""
+        """The probabilities of every member.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float32 array of shape (n_members, n_samples, n_classes)
+        """
         outputs: Any = self._ask(X).outputs
         on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
         probabilities: np.ndarray = self._compute(on_host)
         return probabilities
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict classes by the vote of the members: an array of shape (n_samples,).
+        """The classes that the members vote for.
 
-        A tie goes to the larger mean probability, then to the smaller class. The vote may
-        differ from the class of the largest ``predict_proba``.
+        A tie goes to the larger mean probability, then to the smaller class. The vote may differ
+        from the class of the largest ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
         """
         vote = self.predict_ensemble(X).vote
         labels: np.ndarray = self.classes_[vote]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated probabilities, an array of shape (n_samples, n_classes).
+        """Calibrated probabilities of the classes.
 
-        They are the mean certainty of the members, scaled by ``calibration_``. The order of a
-        row's classes is that of the mean, which ``predict_ensemble`` gives as it is, and by which
-        ``assess`` judges.
+        They are the mean of the members' probabilities, scaled by ``calibration_``, which keeps the
+        order of a row's classes. ``predict_ensemble`` gives the unscaled mean, by which ``assess``
+        judges.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_classes)
         """
         mean = self.predict_ensemble(X).mean
         return self.calibration_.scaled(mean)
 
     def predict_ensemble(self, X: ArrayLike) -> EnsemblePrediction:
-        """Votes, disagreement and certainty of the members, and which rows to defer."""
+        """The members' votes, disagreement and certainty, and which rows to defer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        EnsemblePrediction
+        """
         answers: EnsemblePrediction = self._compute(reduce_members(self._ask(X).outputs))
         return answers
 
     def assess(self, X: ArrayLike) -> Assessment:
-        """Assess predictions: deferral, prediction sets and novelty.
+        """How far to trust each prediction: deferral, prediction sets and novelty.
 
-        Novel samples are named for all rows of ``X`` together, see ``Assessment``.
+        Novel samples are found among all rows of ``X`` together, see ``select_novel``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        Assessment
         """
         prediction = self._ask(X)
         answers, distance = self._compute((reduce_members(prediction.outputs), prediction.distance))
@@ -565,7 +625,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
 
 
 def _flat(X: Any) -> tuple[tuple[int, ...] | None, Any]:
-    """The shape of images of four dimensions, and them as rows; others as they are."""
+    """The image shape of an X of four dimensions, and its images as rows; any other X as it is."""
     if getattr(X, "ndim", 2) != 4:
         return None, X
     images = np.asarray(X)

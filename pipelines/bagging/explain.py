@@ -1,4 +1,4 @@
-"""The samples whose certainty a run draws: the hardest, the chosen ones, and one's own images."""
+"""The samples that a run explains: the hardest, chosen test rows, and the user's own images."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ ROWS = rule(
 
 @dataclass(frozen=True, eq=False)
 class SamplesToExplain:
-    """Samples that a run is asked to explain.
+    """Samples that the user wants explained.
 
     Attributes
     ----------
-    rows : of the test set
-    images : paths of one's own images
-    own : array of shape (n_images, n_features), the rows they became; None where there are none
-    form : of the data set's images; None for a table
-    notes : what is left out of folders of one's own images, and cut off
+    rows : list of int
+        Rows of the test set.
+    images : sequence of str
+        Paths of the user's own images.
+    image_rows : array of shape (n_images, n_features), optional
+        Those images as rows.
+    form : ImageFormat, optional
+        Of the data set's images; None for a table.
+    notes : tuple of str
+        What was left out of folders of images, and what was cut off.
     """
 
     rows: list[int]
@@ -44,12 +49,12 @@ class SamplesToExplain:
 
     @classmethod
     def of(cls, explain: str | None, images: Sequence[str], dataset: Dataset) -> SamplesToExplain:
-        """Choose the samples to explain from the options ``--explain`` and ``--image``.
+        """The samples that the options ``--explain`` and ``--image`` name.
 
         Raises
         ------
         InputError
-            There are not so many test rows, an image cannot be read, or the data are no images.
+            There is no such test row, an image cannot be read, or the data are a table.
         """
         rows = [int(part) for part in explain.split(",")] if explain else []
         form = ImageFormat.of(dataset)
@@ -69,7 +74,7 @@ class SamplesToExplain:
         return cls(rows, [*map(readable, files)], image_rows, form, (*notes, *white.notes))
 
     def after(self, X_test: Any) -> Any:
-        """Put the images after the test rows, in the dtype of these."""
+        """The test rows followed by the images, in the dtype of the former."""
         image_rows = self.image_rows
         return (
             X_test
@@ -90,7 +95,7 @@ class SamplesToExplain:
         )
 
     def refuse_other_images(self, record: Mapping[str, Any]) -> None:
-        """Raise InputError if an image of a resumed run is not as its record has it."""
+        """Raise InputError if images of a resumed run are not those of its record."""
         if record.get("images") not in (None, self._digest):
             raise InputError(
                 f"{opt('resume')} needs the images of {opt('image')} unchanged, but one has "
@@ -107,10 +112,18 @@ def explained_arrays(
     samples_to_explain: SamplesToExplain,
     deferred: np.ndarray,
 ) -> dict[str, Any]:
-    """Collect the arrays of ``explained_arrays.npz``: hardest, chosen samples, their images.
+    """The arrays of ``explained.npz``: the hardest samples, the chosen ones, and the images.
 
-    ``answers``, ``X``, ``deferred`` and ``probabilities``, (n_members, n_samples, n_classes), are
-    of the test samples and then the images; ``truth`` are class codes of the former.
+    Parameters
+    ----------
+    answers : EnsemblePrediction
+        Here and below, of the test samples and then of the images.
+    probabilities : array of shape (n_members, n_samples, n_classes)
+    X : array or DataFrame of shape (n_samples, n_features)
+    truth : int array of shape (n_test,)
+        Class codes of the test samples.
+    samples_to_explain : SamplesToExplain
+    deferred : bool array of shape (n_samples,)
     """
     n_test, chosen_rows, images = len(truth), samples_to_explain.rows, samples_to_explain.images
     hardest = [row for row in hardest_samples(answers, HARDEST + len(images)) if row < n_test]
@@ -118,7 +131,7 @@ def explained_arrays(
     of_group = {"disagreement": hardest[:HARDEST], "chosen": chosen_rows, "own": image_indices}
     samples = np.array([row for rows in of_group.values() for row in rows], dtype=int)
     X = take_rows(X, samples)
-    if not isinstance(X, np.ndarray):  # rows of a table of several kinds: cells as they stand in it
+    if not isinstance(X, np.ndarray):  # a table of several kinds of columns: its cells as text
         X = X.astype(object).to_numpy().astype(str)
     return {
         "name": [

@@ -1,4 +1,4 @@
-"""What the vote, or the mean, of a stored ensemble depends on; see ``search.importance``."""
+"""Permutation importances of a stored ensemble's vote, or mean; see ``search.importance``."""
 
 from __future__ import annotations
 
@@ -34,15 +34,27 @@ def write_ensemble_importances(
     time_budget: float | None = None,
     network: str | None = None,
 ) -> str:
-    """Measure and write the importances of columns and of hyper-parameters; a remark, or "".
+    """Measure and write the importances of columns and of hyper-parameters.
 
     Parameters
     ----------
-    path : the run's folder, with the members and the table of candidates
-    numbers : of the members
-    scoring : of the run; by default accuracy, or R²
-    time_budget : of the run, in seconds
-    network : of the user's own, as ``Ensemble.load`` takes it
+    path : Path
+        The run's folder, with the members and the table of candidates.
+    numbers : sequence of int
+        Of the members.
+    data : Dataset
+    seed : int
+    scoring : str, optional
+        Of the run; by default accuracy, or R².
+    time_budget : float, optional
+        Of the run, in seconds.
+    network : str, optional
+        The user's own, as for ``Ensemble.load``.
+
+    Returns
+    -------
+    str
+        A remark for the user, or "".
     """
     table, remark = None, ""
     if (importances := ColumnImportances.of(data, seed, time_budget)) is not None:
@@ -59,8 +71,8 @@ def write_ensemble_importances(
 
 
 def ensemble_as_model(members: Sequence[Member], n_classes: int) -> AskedModel:
-    """The members as scorers ask one model; ``n_classes`` is 0 of a regression."""
-    members = [replace(member, novelty=None) for member in members]  # of which nothing is asked
+    """The ensemble as one model that scorers can call; ``n_classes`` is 0 in a regression."""
+    members = [replace(member, novelty=None) for member in members]  # distances are not needed
 
     def outputs(X: Any) -> np.ndarray:
         return np.stack([member.predict_proba(X) for member in members])
@@ -85,9 +97,9 @@ def ensemble_as_model(members: Sequence[Member], n_classes: int) -> AskedModel:
 
 
 def _by_member(candidates: pd.DataFrame) -> list[tuple[str, Mapping[str, Any], float]]:
-    """The candidates of all members, each scored against the mean of its member's.
+    """The candidates of all members, each scored relative to the mean of its member's candidates.
 
-    Members draw candidates from one space, and rows of their own, which are easier or harder.
+    Members draw candidates from one space but different rows, which may be easier or harder.
     """
     scores = candidates["score_mean"]
     scores = scores - scores.groupby(candidates["member"]).transform("mean")

@@ -1,26 +1,33 @@
 """Prediction intervals of a bagged regression, from the rows that its members left out.
 
-The jackknife+-after-bootstrap of Kim, Xu and Barber, Predictive inference is free with the
-jackknife+-after-bootstrap, NeurIPS 33 (2020). No row is held back and nothing is trained again:
-for each training row i the mean mu_i of the members that did not draw it stands for an ensemble
-that never saw it, and R_i = |y_i - mu_i(x_i)| for its error. The interval of a new row x lies
+The method is the jackknife+-after-bootstrap [1]_. No row is held back and nothing is trained again.
+For each training row i the mean mu_i of the members that did not draw it stands for an ensemble
+that never saw it, and R_i = abs(y_i - mu_i(x_i)) for its error. The interval of a new row x lies
 between quantiles of mu_i(x) - R_i and of mu_i(x) + R_i over all training rows.
 
-Where new rows come as the training rows did (exchangeable with them), at least 1 - 2 (1 - c) of
-the intervals of confidence c hold the target, whatever the networks are; the proof takes the
-number of members to be drawn at random, too. In practice it is about c, and more with few members:
-mu_i is the mean of a third of them, and errs more than that of all. The proof wants members that
-know nothing of the rows they did not draw. Ours know a little, so that residuals may be a little
-too small: these rows end the training of a table's network (each half of them is judged by the
-network as the other half ended it), and a search chooses by folds of all rows. Coverage was
-measured with that (``benchmarks.bagging_intervals``), not proved. It holds for rows together:
-where noise differs from row to row, quiet rows are covered more often than noisy ones.
+If new rows are exchangeable with the training rows, at least 1 - 2 (1 - c) of the intervals of
+confidence c contain the target, whatever the networks are; the proof also takes the number of
+members to be random. In practice it is about c, and more with few members, as mu_i is the mean of a
+third of them and errs more than the mean of all.
 
-With ``by_spread`` the residual is counted in units of the disagreement of the same members,
-R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row: s_i is their standard deviation
-and s its mean over the training rows, which keeps widths between those of the paper and ones by
-disagreement alone (Papadopoulos and Haralambous, Reliable prediction intervals with regression
-neural networks, Neural Networks 24, 2011). They tell hard rows from easy ones: deferral needs it.
+The proof requires members that know nothing of rows they did not draw. Ours know a little, so that
+residuals may be a little too small: out-of-bag rows end the training of a network for tables (each
+half of them is judged by the network as the other half would have ended it), and a search selects
+by folds of all rows. With that, coverage was measured (``benchmarks.bagging_intervals``), not
+proved. It is coverage of all rows together: where noise differs from row to row, quiet rows are
+covered more often than noisy ones.
+
+With ``by_spread`` residuals are counted in units of the disagreement of the same members,
+R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row. Here s_i is the members'
+standard deviation and s its mean over the training rows, which keeps widths between those of [1]_
+and widths by disagreement alone [2]_. Such widths tell hard rows from easy ones, as deferral needs.
+
+References
+----------
+.. [1] Kim, Xu and Barber, Predictive inference is free with the jackknife+-after-bootstrap,
+   NeurIPS 33 (2020).
+.. [2] Papadopoulos and Haralambous, Reliable prediction intervals with regression neural networks,
+   Neural Networks 24 (2011).
 """
 
 from __future__ import annotations
@@ -41,24 +48,24 @@ from pipelines.errors import InputError, opt
 from pipelines.nn.member import OutOfBagPrediction
 
 CONFIDENCE = 0.9
-BLOCK = 2**22  # numbers of a block's mu_i(x): 32 MiB, of which up to five are held
-ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, which is no 56
+BLOCK = 2**22  # numbers mu_i(x) in a block: 32 MiB, and up to five such arrays are held
+ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, whose ceiling is to be 55
 
 
 @dataclass(frozen=True, eq=False)
 class JackknifeIntervals:
-    """What is known of the training rows that at least one member left out.
+    """The training rows that at least one member left out, from whose residuals intervals are made.
 
     Attributes
     ----------
     left_out : bool array of shape (n_rows, n_members)
-        Which members did not draw a row; at least one of each.
+        Which members did not draw a row, at least one for each row.
     truth : float64 array of shape (n_rows,)
         Targets, in their units.
     predicted, spread : float64 arrays of shape (n_rows,)
-        Mean and standard deviation of what the members that left a row out predict of it.
+        Mean and standard deviation of the predictions of the members that left a row out.
     weights : float64 array of shape (n_rows,)
-        What a row counts in a quantile; all alike without sample weights.
+        Weights of the rows in quantiles; all equal without sample weights.
     n_drawn_by_all : int
         Rows that every member drew. They have no residual and are left out, as in the paper.
     """
@@ -77,10 +84,16 @@ class JackknifeIntervals:
         y: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Pool what members say of the rows that they left out, in the order they are asked later.
+        """Pool the out-of-bag predictions of the members.
 
-        ``y`` are the targets of all training rows, float64 of shape (n_samples,), as are
-        ``weights``; rows of weight 0 are left out.
+        Parameters
+        ----------
+        predictions : iterable of OutOfBagPrediction
+            In the order in which the members predict later.
+        y : float64 array of shape (n_samples,)
+            Targets of all training rows.
+        weights : float array of shape (n_samples,), optional
+            Sample weights; rows of weight 0 are left out.
         """
         members = list(predictions)
         outputs = np.zeros((len(y), len(members)))
@@ -106,28 +119,38 @@ class JackknifeIntervals:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Target less prediction, float64 of shape (n_rows,)."""
+        """Targets minus predictions, float64 of shape (n_rows,)."""
         return self.truth - self.predicted
 
     def bounds(
         self, of_members: np.ndarray, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of new rows, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of the targets of new rows.
 
-        With sample weights the quantiles are weighted (Prinster, Liu and Saria, JAWS, NeurIPS 35,
-        2022), a new row by the mean of the weights.
+        With sample weights quantiles are weighted [1]_; a new row has the mean of the weights.
 
         Parameters
         ----------
-        of_members : float array of shape (n_members, n_samples), what each member predicts
-        confidence : float between 0 and 1
+        of_members : float array of shape (n_members, n_samples)
+            The members' predictions of the new rows.
+        confidence : float, default 0.9
+            The fraction of intervals that are to contain their target; between 0 and 1.
         by_spread : bool, default False
-            Whether widths go by the members' disagreement; False is the paper's method.
+            Whether widths depend on the members' disagreement; False is the method of the paper.
+
+        Returns
+        -------
+        lower, upper : float64 arrays of shape (n_samples,)
 
         Raises
         ------
         InputError
-            ``confidence`` is outside, or needs more rows than there are.
+            ``confidence`` is out of range, or needs more out-of-bag rows than there are.
+
+        References
+        ----------
+        .. [1] Prinster, Liu and Saria, JAWS: auditing predictive uncertainty under covariate shift,
+           NeurIPS 35 (2022).
         """
         if not (isinstance(confidence, Real) and 0 < confidence < 1):
             raise InputError(
@@ -162,36 +185,37 @@ class JackknifeIntervals:
                 spread = np.sqrt(squares.clip(min=0))  # s_i(x)
                 half_width = margin / (self.spread + mean_spread) * (spread + mean_spread)
             without_row = center + offsets  # mu_i(x): (step, n)
-            # Below a confidence of about a half quantiles may cross; an interval holds the mean.
+            # Below a confidence of about a half the quantiles may cross. Every interval is widened
+            # to contain the mean.
             mean = of_members[:, block].mean(axis=0)
             upper[block] = np.maximum(mean, self._quantile(without_row + half_width, least_weight))
             lower[block] = np.minimum(mean, -self._quantile(half_width - without_row, least_weight))
         return lower, upper
 
     def _quantile(self, values: np.ndarray, least_weight: float) -> np.ndarray:
-        """Find in each line the least value up to which the weights come to ``wanted``."""
+        """In each line the least value up to which the weights sum to ``least_weight`` or more."""
         if np.ptp(self.weights) == 0:
             index = math.ceil(least_weight / self.weights[0]) - 1
             values.partition(index, axis=1)
             return values[:, index]
         order = np.argsort(values, axis=1)
         is_reached = np.cumsum(self.weights[order], axis=1) >= least_weight
-        is_reached[:, -1] = True  # whatever sums are rounded to
+        is_reached[:, -1] = True  # also where rounding leaves the sum below it
         chosen = np.take_along_axis(order, is_reached.argmax(axis=1)[:, None], axis=1)
         return np.take_along_axis(values, chosen, axis=1)[:, 0]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays to store in a model file."""
+        """The fields as arrays for a model file."""
         return {f"intervals.{name}": np.atleast_1d(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """Make intervals of what ``arrays`` stored.
+        """Restore intervals from the arrays of ``arrays``.
 
         Raises
         ------
         KeyError, ValueError
-            An array is missing, or they do not belong together.
+            An array is missing, or shapes do not agree.
         """
         parts: dict[str, Any] = {
             field.name: arrays[f"intervals.{field.name}"] for field in fields(cls)
@@ -206,14 +230,14 @@ class JackknifeIntervals:
 
 @dataclass(frozen=True, eq=False)
 class RunIntervals:
-    """The intervals of a run, whose widths go by the members' disagreement.
+    """The intervals of a run, whose widths depend on the members' disagreement.
 
     Attributes
     ----------
     jackknife : JackknifeIntervals
-    confidence : float
+    confidence : float, default 0.9
     defer_width : float, optional
-        Largest width, in units of the target, of a prediction that needs no human.
+        The largest width, in units of the target, of a prediction that is not deferred.
     """
 
     jackknife: JackknifeIntervals
@@ -221,9 +245,9 @@ class RunIntervals:
     defer_width: float | None = None
 
     def columns(self, of_members: np.ndarray) -> dict[str, np.ndarray]:
-        """Columns of a table: ``lower``, ``upper`` and, by a width, which rows are ``kept``.
+        """Columns of a table: ``lower``, ``upper`` and, with a width, which rows are ``kept``.
 
-        ``of_members`` is what each member predicts, float of shape (n_members, n_samples).
+        ``of_members`` are the members' predictions, float of shape (n_members, n_samples).
         """
         lower, upper = self.jackknife.bounds(of_members, self.confidence, by_spread=True)
         columns = {"lower": lower, "upper": upper}
@@ -250,16 +274,16 @@ class RunIntervals:
 def narrowest(
     lower: np.ndarray, upper: np.ndarray, *, share: float | None = None, width: float | None = None
 ) -> np.ndarray:
-    """Choose the rows to keep, those of the narrowest intervals; the others are deferred.
+    """Which rows to keep, those of the narrowest intervals; the others are deferred.
 
     Parameters
     ----------
     lower, upper : float arrays of shape (n_samples,)
     share : float, optional
-        Fraction of the rows to keep, rounded down; above 0, at most 1. Of rows of equal width
-        the first are kept.
+        The fraction of the rows to keep, rounded down; above 0, at most 1. Among rows of equal
+        width the first are kept.
     width : float, optional
-        Largest width to keep, in units of the target; at least 0.
+        The largest width to keep, in units of the target; at least 0.
 
     Returns
     -------
@@ -268,7 +292,7 @@ def narrowest(
     Raises
     ------
     InputError
-        Not exactly one of ``fraction`` and ``width``, or outside its range.
+        Not exactly one of ``share`` and ``width`` is given, or it is out of range.
     """
     if (share is None) == (width is None):
         raise InputError(
@@ -296,9 +320,14 @@ def narrowest(
 def describe_intervals(
     truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, confidence: float = CONFIDENCE
 ) -> dict[str, Any]:
-    """Measure intervals on test rows, for ``run.json``: coverage, and widths in the target's units.
+    """Coverage and widths of intervals on test rows, for ``run.json``.
 
-    There is a row at least; ``confidence`` is the fraction of intervals that were to hold theirs.
+    Parameters
+    ----------
+    truth, lower, upper : float arrays of shape (n_samples,)
+        At least one row; widths are in the target's units.
+    confidence : float, default 0.9
+        The coverage that was asked for.
     """
     n_covered, widths = int(np.sum((lower <= truth) & (truth <= upper))), upper - lower
     return {

@@ -1,4 +1,4 @@
-"""The members of a run on disk: weights that run no code, and what they say of the test samples."""
+"""The members of a run on disk: weights, in a format that runs no code, and predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from pipelines.nn.fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
 
-READ = SELECTIVE_PREDICTION, INTERVALS, f"{MEMBER_FILES}/*.safetensors"  # by who predicts
+# Files that predictions depend on.
+READ = (
+    SELECTIVE_PREDICTION,
+    INTERVALS,
+    f"{MEMBER_FILES}/*.safetensors",
+)
 
 # The fields of a ``Prediction`` and an ``OutOfBagPrediction``, by their names in a file.
 OF_TEST = ("test_probabilities", "test_distance")
@@ -23,12 +28,12 @@ OF_OUT_OF_BAG = ("out_of_bag_rows", "out_of_bag_probabilities", "out_of_bag_dist
 
 
 def prediction_key(row: Mapping[str, Any]) -> tuple[str, int, int]:
-    """The key by which a worker's process keeps the test predictions of a refit."""
+    """The key under which a worker's process keeps the predictions of a refit."""
     return "member", row["member"], row["candidate"]
 
 
 def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> Model | None:
-    """What a run stored beside its members, by ``read_model_file``; None if it is unfinished."""
+    """What a run stored beside its members, see ``read_model_file``; None if it is unfinished."""
     if not path.is_file():
         return None
     way_out = "resume the run, which writes it again"
@@ -36,14 +41,14 @@ def load_stored(path: Path, make: Callable[[Arrays, dict[str, Any]], Model]) -> 
 
 
 class MemberFiles:
-    """A folder of members of a run: two files for each member, whole or not there."""
+    """A folder of a run's members, with two files for each, which are complete or absent."""
 
     def __init__(self, run: Path, folder: str = MEMBER_FILES) -> None:
         self.path = run / folder
 
     @classmethod
     def of_stage(cls, run: Path, stage: str) -> MemberFiles:
-        """The files of a member whose search is a stage; those of outer folds are apart."""
+        """The folder for members of a stage; each outer fold has its own."""
         outer = stage.partition("member=")[0].strip()
         return cls(run, f"{NESTED}-{outer}" if outer else MEMBER_FILES)
 
@@ -52,11 +57,11 @@ class MemberFiles:
         return self.path / f"member-{member:02d}.safetensors"
 
     def paths(self, member: int) -> list[Path]:
-        """The paths of a member's files: weights, predictions."""
+        """The paths of a member's files: weights and predictions."""
         return [self.weights(member), self.weights(member).with_suffix(".npz")]
 
     def save(self, number: int, refitted: Refitted, classes: np.ndarray) -> None:
-        """Store a member and its predictions, on disk when this returns.
+        """Store a member and its predictions durably.
 
         Raises
         ------
@@ -76,23 +81,29 @@ class MemberFiles:
     def recall(
         self, data: SharedData | None, row: Mapping[str, Any], device: str
     ) -> tuple[Prediction, OutOfBagPrediction]:
-        """Take the predictions of a refit from the process that made them, else from the file.
+        """The predictions of a refit, from this process if it made them, otherwise from the file.
 
-        ``data`` is the search as this process has it; those of test rows come to the device,
-        ``"cpu"`` or ``"gpu"``.
+        Parameters
+        ----------
+        data : SharedData, optional
+            The search's data in this process.
+        row : mapping
+            Of the refit.
+        device : {"cpu", "gpu"}
+            Where the predictions of test rows are to lie.
         """
         predictions = data and data.shared.data.placement.recall(prediction_key(row))
         predictions = predictions or self.predictions(row["member"])
         return predictions[0].on(device), predictions[1]
 
     def predictions(self, member: int) -> tuple[Prediction, OutOfBagPrediction]:
-        """Load what a member says of the test rows, and of those that its sample left out."""
+        """Load a member's predictions of the test rows and of its out-of-bag rows."""
         with np.load(self.paths(member)[1], allow_pickle=False) as stored:
             of_test = Prediction(*(stored[name] for name in OF_TEST))
             return of_test, OutOfBagPrediction(*(stored[name] for name in OF_OUT_OF_BAG))
 
     def numbers(self) -> list[int]:
-        """The members that have weights here, in order."""
+        """The numbers of the members whose weights are here, in order."""
         paths = self.path.glob("member-*.safetensors")
         numbers = (path.stem.removeprefix("member-") for path in paths)
         return sorted(int(number) for number in numbers if number.isdecimal())

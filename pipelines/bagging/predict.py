@@ -1,4 +1,4 @@
-"""Ask a stored ensemble about images or rows, and how far it is to be trusted."""
+"""Predictions of a stored ensemble for images or rows, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,19 @@ def predict_with_ensemble(
     network: str | None = None,
     augment: str | None = None,
 ) -> ModelAnswer:
-    """Ask an ensemble for the vote on rows or images, or the mean of a regression.
+    """The vote of a run's ensemble on new rows or images, or its mean in a regression.
 
-    How certain it is, or an interval, comes with it. Of the first images the certainty is drawn:
-    ``draw`` takes path, picture, names of classes, and what is said of one, and gives the figure.
-    Other parameters are those of ``ask_members``.
+    With it come certainties and what to defer, or intervals.
+
+    Parameters
+    ----------
+    rows : NewRows
+    run : Path
+        The run's folder.
+    draw : function of path, pixels, class names, probabilities, vote and deferral of an image
+        Draws the certainty of one of the first images, and returns the figure's path.
+    copies, network, augment
+        As of ``ask_members``.
     """
     need_torch()
     record = record_of(run, "nn_bagging", BaggingRecord)
@@ -50,7 +58,7 @@ def predict_with_ensemble(
     prediction, classes = ask_members(run, rows.X, copies, network, augment)
     if record.dataset.task == REGRESSION:
         return _numbers(run, rows, prediction.outputs[:, :, 0])
-    # Rows by rows: all at once would take seven times the probabilities' memory.
+    # In chunks of rows: all at once would take seven times the memory of the probabilities.
     reduced = reduce_members(as_dask_array(list(prediction.outputs)))
     answers: EnsemblePrediction = reduced.compute(scheduler="threads")
     selective = stored_selective_prediction(run)
@@ -90,7 +98,7 @@ def predict_with_ensemble(
 
 
 def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> ModelAnswer:
-    """Take the mean of (n_members, n_rows) numbers, its interval, and which rows to defer."""
+    """The mean of the members' numbers, (n_members, n_rows), intervals, and rows to defer."""
     mean, remarks = of_members.mean(axis=0), list[str]()
     if (intervals := RunIntervals.of_run(run)) is None:
         remarks = ["warning    the run ended before it set intervals; resume it"]
@@ -117,18 +125,32 @@ def _numbers(run: Path, rows: NewRows, of_members: np.ndarray) -> ModelAnswer:
 def ask_members(
     run: Path, rows: Any, copies: int = 0, network: str | None = None, augment: str | None = None
 ) -> tuple[Prediction, list[str]]:
-    """Predict unscaled rows by every stored member, with one member in memory at a time.
+    """Predict unscaled rows with every stored member, one member in memory at a time.
 
-    The answer is that of ``Ensemble.predict``, and the names of the classes. With ``copies``
-    certainties and distances are the means over so many copies of the rows, augmented as in the
-    run's training. ``network`` and ``augment`` name code of the user's own that was trained with:
-    what the folder names is not imported.
+    Parameters
+    ----------
+    run : Path
+        The run's folder.
+    rows : array or DataFrame of shape (n_rows, n_features)
+    copies : int, default 0
+        Copies of each row, augmented as in the run's training, over which outputs and distances are
+        averaged; 0 predicts the rows themselves.
+    network, augment : str, optional
+        The user's own code that the run was trained with, named again: code that the folder names
+        is not imported.
+
+    Returns
+    -------
+    Prediction
+        As of ``Ensemble.predict``.
+    list of str
+        The names of the classes.
 
     Raises
     ------
     InputError
-        The run has no member, or a file is damaged; copies of a run that augmented nothing; or
-        code that the folder names was not named again.
+        The run has no member, a file is damaged, copies are wanted of a run without augmentation,
+        or code that the folder names was not named again.
     """
     recorded = record_of(run, "nn_bagging", BaggingRecord).augment if copies else "none"
     if augment is not None and ":" not in recorded:
@@ -183,7 +205,7 @@ def _lines(
     selective: SelectivePrediction | None,
     assessment: Assessment | None,
 ) -> list[str]:
-    """Say of one image: vote, certainty, prediction set, guarantee, novelty."""
+    """Lines about one image: vote, certainty, prediction set, guarantee, novelty."""
     vote, certainty = int(answers.vote[number]), answers.certainty[number]
     votes = answers.votes[number]
     other_votes = [
@@ -211,7 +233,7 @@ def _lines(
         "prediction set, for each class)"
     )
     control = selective.risk_control
-    if assessment.is_novel[number]:  # nothing is promised of it
+    if assessment.is_novel[number]:  # the guarantee does not cover novel samples
         lines.append(
             f"warning    novel sample (p = {assessment.p[number]:.2g}), unlike all training rows: "
             "do not use its answer"

@@ -1,4 +1,4 @@
-"""What a run of ``nn_bagging`` leaves: its files and their schemas."""
+"""The files of a run of ``nn_bagging``, and their schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.search.record import SearchRow, StrategyMetadata
 
 MEMBERS = "members.csv"
 MEMBER_FILES = "members"  # a folder
-NESTED = "nested"  # what such folders of outer folds begin with
+NESTED = "nested"  # the beginning of the names of such folders for outer folds
 MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
@@ -31,7 +31,7 @@ READ_AGAIN = (
     INTERVALS,
 )
 
-# What run.json of a finished regression must have.
+# Entries that run.json of a finished regression must have.
 OF_NUMBERS = (
     "intervals",
     "members_mean_test_rmse",
@@ -40,7 +40,7 @@ OF_NUMBERS = (
     "dataset.n_test",
 )
 
-# What tells one candidate from another, and one cell.
+# Columns that identify a candidate, and a cell.
 CANDIDATE = ("member", "candidate")
 CELL = (*CANDIDATE, "fold")
 
@@ -69,7 +69,7 @@ class BaggingRow(SearchRow):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """Yield the scores of a fold, or the losses of a member by epoch."""
+        """The scores of a fold, or the losses of a member by epoch."""
         yield from super().metrics(row, number)
         if row["fold"] >= 0:
             return
@@ -82,7 +82,7 @@ class BaggingRow(SearchRow):
 
     @classmethod
     def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """See ``Row``; each member has candidates of its own."""
+        """See ``Row``; candidates belong to a member."""
         if row["fold"] < 0 or row["stage"] != f"member={row['member']}":
             return None
         params = json.loads(row["params"])
@@ -98,7 +98,7 @@ class BaggingOptionMetadata(OptionMetadata):
 
 
 class SelectivePredictionMetadata(RecordPart):
-    """Results of selective prediction on the test samples."""
+    """The rule of selective prediction, and how it does on test samples."""
 
     rule: str
     n_kept: Count
@@ -106,7 +106,7 @@ class SelectivePredictionMetadata(RecordPart):
 
 
 class RiskControlMetadata(RecordPart):
-    """The threshold above which few answers are wrong, and how it does on test samples."""
+    """The threshold of certainty with a guarantee, and how it does on test samples."""
 
     threshold: Number | None = None
     n_kept_test: Count
@@ -116,7 +116,7 @@ class RiskControlMetadata(RecordPart):
 
 
 class PredictionSetMetadata(RecordPart):
-    """Prediction sets: how large they are on test samples, and how many hold the true class."""
+    """Prediction sets: their size on test samples, and how many contain the true class."""
 
     confidence: Fraction
     mean_size: Number
@@ -125,7 +125,7 @@ class PredictionSetMetadata(RecordPart):
 
 
 class CalibrationMetadata(RecordPart):
-    """The temperature that out-of-bag rows set, and what it does on test samples."""
+    """The temperature fitted on out-of-bag rows, and how it does on test samples."""
 
     temperature: Number
     line: str
@@ -141,9 +141,10 @@ class NoveltyMetadata(RecordPart):
 
 
 class IntervalMetadata(RecordPart):
-    """Prediction intervals: how many hold the targets of test samples, and how wide they are.
+    """Prediction intervals: how many contain the target of a test sample, and how wide they are.
 
-    ``n_rows`` are the out-of-bag rows whose residuals set them; ``n_drawn_by_all`` have none.
+    ``n_rows`` counts the out-of-bag rows whose residuals set the intervals, ``n_drawn_by_all`` the
+    training rows without a residual.
     """
 
     confidence: Fraction
@@ -157,7 +158,7 @@ class IntervalMetadata(RecordPart):
 
 
 class DeferralMetadata(RecordPart):
-    """The width of an interval from which on a number is deferred, and what is left then."""
+    """The width of intervals above which predictions are deferred, and the error of the others."""
 
     width: Number
     n_kept: Count
@@ -165,10 +166,10 @@ class DeferralMetadata(RecordPart):
 
 
 class BaggingAnswer(Answer):
-    """What ``nn_bagging`` answers: errors of the vote, of the mean probability, of the members.
+    """The answer of ``nn_bagging``: errors of the vote, of the mean probability, of the members.
 
-    Of a regression scores of the members' mean, and intervals. ``strategy`` is there where
-    candidates were dropped, or drawn by what earlier ones scored.
+    In a regression scores of the members' mean, and intervals. ``strategy`` is given where
+    candidates were dropped early, or drawn by the scores of earlier ones.
     """
 
     needed: ClassVar[tuple[str, ...]] = (
@@ -209,5 +210,5 @@ class BaggingRecord(BaggingAnswer, Record):
 
     @property
     def answered(self) -> tuple[str, ...]:
-        """See ``Record``; a regression answers something else."""
+        """See ``Record``; a regression has other entries."""
         return OF_NUMBERS if self.dataset.task == "regression" else super().answered

@@ -1,4 +1,4 @@
-"""Reduce the members' probabilities to the ensemble's prediction, on one dask.array."""
+"""Reduce the members' probabilities, a dask.array or in memory, to the ensemble's prediction."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class EnsemblePrediction:
     mean : float64 of shape (n_samples, n_classes)
         Mean of the members' probabilities.
     votes : int64 of shape (n_samples, n_classes)
-        How many members find a class the most probable.
+        Members for which a class is the most probable.
     vote : int64 of shape (n_samples,)
-        The class of most votes; a tie goes to the larger mean, then to the smaller class.
+        The class with most votes; a tie goes to the larger mean, then to the smaller class.
     by_mean : int64 of shape (n_samples,)
         The class of the largest mean.
     certainty : float64 of shape (n_samples,)
-        Mean probability of the class that was voted for.
+        Mean probability of the class of the vote.
     disagreement : float64 of shape (n_samples,)
-        Share of the members that voted for another class.
+        Fraction of the members that voted for another class.
     quantiles : float64 of shape (n_samples, n_classes, 5)
-        Of the members' probabilities: least, lower quartile, median, upper quartile, most.
+        Of the members' probabilities: least, lower quartile, median, upper quartile, largest.
     """
 
     mean: np.ndarray
@@ -61,13 +61,14 @@ class EnsemblePrediction:
     @property
     def deferred(self) -> np.ndarray:
         """Whether ``RULE`` defers a sample to a human; bool array of shape (n_samples,)."""
+        # The tolerance keeps rounding from deferring a vote of exactly three in four.
         return (self.disagreement > 1 - AGREE + 1e-12) | ~(self.certainty >= CERTAIN)
 
 
 def as_dask_array(members: Sequence[Any]) -> Array:
-    """Stack the members' arrays to one of shape (n_members, n_samples, n_classes).
+    """The members' arrays as one dask.array of shape (n_members, n_samples, n_classes).
 
-    There is at least one member; Dask arrays stay lazy.
+    There is at least one member. A chunk holds all members, so that each chunk is reduced alone.
     """
     import dask.array as da
 
@@ -78,9 +79,23 @@ def as_dask_array(members: Sequence[Any]) -> Array:
 def gather_predictions(
     predictions: Sequence[Any], shape: tuple[int, ...], dtype: Any = np.float32
 ) -> tuple[Array, Delayed]:
-    """Put predictions together that workers hold or will make: probabilities, mean distance.
+    """Combine predictions that workers hold, or will make.
 
-    ``asked`` are Futures or Delayed, one for each member, of probabilities of that shape.
+    Parameters
+    ----------
+    predictions : sequence of Future or Delayed
+        A ``Prediction`` of each member.
+    shape : tuple of int
+        Of one member's outputs.
+    dtype : dtype, default float32
+        Of the outputs.
+
+    Returns
+    -------
+    dask.array.Array of shape (n_members, *shape)
+        The outputs.
+    Delayed
+        The mean distance.
     """
     import dask
     import dask.array as da
@@ -94,10 +109,22 @@ def gather_predictions(
 def ask_on_workers(
     client: Client, members: Sequence[Member], X: np.ndarray, training: TrainingSettings
 ) -> Prediction:
-    """Ask members on workers, where the answer lies: as ``Ensemble.predict``, but lazy.
+    """Predict with members on workers, lazily; otherwise as ``Ensemble.predict``.
 
-    The probabilities are a dask.array, of cupy on GPUs; the distance is a Delayed. ``X`` has the
-    shape (n_samples, n_features); the training says the device.
+    Parameters
+    ----------
+    client : distributed.Client
+    members : sequence of Member
+    X : array of shape (n_samples, n_features)
+        Scattered to the workers once.
+    training : TrainingSettings
+        Decides the device.
+
+    Returns
+    -------
+    Prediction
+        Its outputs are a dask.array on the workers, of cupy arrays on GPUs; its distance is a
+        Delayed.
     """
     import dask
 
@@ -117,16 +144,18 @@ def _mean(of_members: Sequence[Any]) -> np.ndarray:
 
 
 def reduce_members(probabilities: Any) -> Any:
-    """Reduce members to votes, means, quantiles and disagreement, where their array lies.
+    """Reduce the members' probabilities to votes, means, quantiles and disagreement.
 
     Parameters
     ----------
-    probabilities : array of shape (n_members, n_samples, n_classes), of numpy or cupy
-        Or what ``as_dask_array`` gives: each of its chunks is reduced by a worker that has it.
+    probabilities : numpy or cupy array of shape (n_members, n_samples, n_classes)
+        It is reduced on its own device. Each chunk of a dask.array, as of ``as_dask_array``, is
+        reduced by a worker that has it.
 
     Returns
     -------
-    EnsemblePrediction, on the host; of a dask.array a Delayed of it
+    EnsemblePrediction
+        On the host; for a dask.array a Delayed of it.
     """
     if hasattr(probabilities, "dask"):
         import dask
@@ -139,7 +168,7 @@ def reduce_members(probabilities: Any) -> Any:
     mean = p.mean(axis=0)
     favourite = xp.argmax(p, axis=2)
     votes = (favourite[:, :, None] == xp.arange(n_classes)).sum(axis=0)
-    # Below 1, so that it decides between equal counts alone; argmax takes the smaller class.
+    # Half the mean is below 1, so that it only decides ties; argmax takes the smaller class.
     vote = xp.argmax(votes + mean / 2, axis=1)
     is_voted = vote[:, None] == xp.arange(n_classes)
     arrays = (
@@ -160,5 +189,5 @@ def _join(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
 
 
 def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
-    """The samples of most disagreement; of equals the least certain, then the first."""
+    """The samples of most disagreement; among equals the least certain, then the first."""
     return np.lexsort((answers.certainty, -answers.disagreement.round(12)))[:n_samples]

@@ -30,36 +30,40 @@ NO_INTERVALS = (
 class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
     """Neural networks on bootstrap samples whose mean predicts a number, with an interval.
 
-    The members of ``BaggedNets`` with one output each, trained on half the squared error of
-    targets that are standardised on each member's own rows; predictions are in the targets'
-    units. Intervals are those of the jackknife+-after-bootstrap (Kim, Xu and Barber, NeurIPS 33,
-    2020): no row is held back and no network is trained for them; see
-    ``pipelines.bagging.intervals`` for what they promise.
+    Members are those of ``BaggedNets`` with one output, trained on half the squared error of
+    targets that are standardised on each member's own rows; predictions are in the targets' units.
+    Intervals are those of the jackknife+-after-bootstrap [1]_: no row is held back and no network
+    is trained for them. ``pipelines.bagging.intervals`` says what they promise.
 
     Parameters
     ----------
     n_estimators : int, default 24
-        Members; at least 1. A row is left out by a third of them, and the fewer these are, the
-        wider the intervals.
+        Members; at least 1. About a third of them leave a row out, and the fewer these are, the
+        wider are the intervals.
     n_iter, cv, space, network, augment, image_shape, standardize, batch_size, client
-        As of ``BaggedNets``. A module must have one output; a class is given ``n_outputs``, or
-        ``n_classes``, of 1.
+        As of ``BaggedNets``. A module must have one output; a class is called with ``n_outputs`` or
+        ``n_classes`` of 1.
     max_epochs, optimizer, schedule, weight_decay, patience, precision, device, random_state
-        As of ``BaggedNets``, but that the networks of a table train for at most 1,000 steps, 20 to
-        1,000 epochs, and end after 30 without a smaller loss of the rows that they left out.
+        As of ``BaggedNets``, except that by default ``table`` trains for as many epochs as make
+        1,000 steps, within 20 to 1,000, and ends after 30 without a smaller out-of-bag loss.
 
     Attributes
     ----------
     estimators_ : list of Member
         The trained networks.
     ensemble_ : Ensemble
-        The same together; its ``save`` and ``load`` run no code.
+        The same networks together; its ``save`` and ``load`` run no code.
     intervals_ : JackknifeIntervals
         Targets, out-of-bag predictions and residuals of the training rows.
     candidates_, cv_results_ : DataFrame
         As of ``BaggedNets``, without errors; ``loss`` is half the squared error, in squared
         standard deviations of the targets.
     n_features_in_ : int
+
+    References
+    ----------
+    .. [1] Kim, Xu and Barber, Predictive inference is free with the jackknife+-after-bootstrap,
+       NeurIPS 33 (2020).
 
     Examples
     --------
@@ -83,35 +87,59 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
             self.intervals_ = stored.jackknife
 
     def member_predictions(self, X: ArrayLike) -> np.ndarray:
-        """What every member predicts, float64 of shape (n_members, n_samples)."""
+        """The predictions of every member, in the targets' units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_members, n_samples)
+        """
         outputs: Any = self._ask(X).outputs
         on_host = to_host(outputs) if self.client is None else outputs.map_blocks(to_host)
         of_members: np.ndarray = self._compute(on_host)[:, :, 0]
         return of_members
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the mean of the members, float64 of shape (n_samples,), in the targets' units."""
+        """The mean of the members, in the targets' units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or, of images, (n_samples, channels, height, width).
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+        """
         mean: np.ndarray = self.member_predictions(X).mean(axis=0)
         return mean
 
     def predict_interval(
         self, X: ArrayLike, confidence: float = CONFIDENCE, by_spread: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of the targets, float64 arrays of shape (n_samples,).
+        """Lower and upper bounds of the targets.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         confidence : float, default 0.9
-            Fraction of intervals that are to hold their target; between 0 and 1.
+            The fraction of intervals that are to contain their target; between 0 and 1.
         by_spread : bool, default False
-            Whether widths go by the disagreement of the members, as those of a run of
-            ``nn_bagging`` do; else they hardly differ.
+            Whether widths depend on the disagreement of the members, as in a run of ``nn_bagging``;
+            otherwise they hardly differ.
+
+        Returns
+        -------
+        lower, upper : float64 arrays of shape (n_samples,)
 
         Raises
         ------
         InputError
-            ``confidence`` is outside, or needs more training rows than there are.
+            ``confidence`` is out of range, or needs more training rows than there are.
         """
         check_is_fitted(self, "intervals_", msg=NO_INTERVALS)
         return self.intervals_.bounds(self.member_predictions(X), confidence, by_spread)
@@ -124,24 +152,29 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         width: float | None = None,
         confidence: float = CONFIDENCE,
     ) -> np.ndarray:
-        """Which rows need no human, those of the narrowest intervals: bool, (n_samples,).
+        """Which rows need no human, those of the narrowest intervals.
 
-        The intervals are those ``by_spread``, whose widths tell hard rows from easy ones.
+        Intervals are those with ``by_spread``, whose widths tell hard rows from easy ones. Exactly
+        one of ``share`` and ``width`` must be given.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         share : float, optional
-            Fraction of the rows to keep; above 0, at most 1.
+            The fraction of the rows to keep; above 0, at most 1.
         width : float, optional
-            Largest width to keep, in units of the target; one of the two is given.
+            The largest width to keep, in units of the target; at least 0.
         confidence : float, default 0.9
             Of the intervals.
+
+        Returns
+        -------
+        bool array of shape (n_samples,)
 
         Raises
         ------
         InputError
-            Not exactly one of ``share`` and ``width``, or a number is outside its range.
+            Not exactly one of ``share`` and ``width`` is given, or a number is out of range.
         """
         bounds = self.predict_interval(X, confidence, by_spread=True)
         return narrowest(*bounds, share=share, width=width)

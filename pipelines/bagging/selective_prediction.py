@@ -1,7 +1,6 @@
-"""Selective prediction with a guarantee: threshold, prediction sets, novelty.
+"""Selective prediction with a guarantee: threshold of certainty, prediction sets, novelty.
 
-All three are set from what members say of the training rows that their samples left out; no test
-sample is used.
+All three are set from the members' predictions of their out-of-bag rows; no test sample is used.
 """
 
 from __future__ import annotations
@@ -26,24 +25,26 @@ ASSUMPTION = (
     "It holds where new samples come as the training rows did (exchangeable with them), and where "
     "all members together err no more often at a certainty than those few that left a row out."
 )
-# Fixed before any row is seen: 0.9999 to 0, denser where certainties are.
+# Fixed before any row is seen, or the bound would not hold: 0.9999 to 0, denser near 1, where most
+# certainties are.
 THRESHOLDS = 1 - 10.0 ** -np.linspace(4, 0, 81)
-STARTS = (20, 40, 54, 60)  # places in THRESHOLDS: 0.999, 0.99, 0.955, 0.9
+STARTS = (20, 40, 54, 60)  # positions in THRESHOLDS: 0.999, 0.99, 0.955, 0.9
 
 
 @dataclass(frozen=True)
 class RiskControl:
-    """A threshold of certainty above which at most ``error`` of the predictions are wrong.
+    """A threshold of certainty, at or above which at most ``error`` of the predictions are wrong.
 
     Attributes
     ----------
-    error, confidence : float, as they were asked for
-    threshold : float or None
-        Least certainty that is kept; None where no threshold could be proved.
-    bound : float or None
-        Upper bound of the error among what is kept, at ``confidence``.
+    error, confidence : float
+        The largest error rate among what is kept, and the confidence that it holds.
+    threshold : float, optional
+        The least certainty that is kept; None where no threshold could be proved.
+    bound : float, optional
+        Upper bound of the error rate among what is kept, at ``confidence``.
     n_out_of_bag, n_kept, n_wrong : int
-        Out-of-bag rows; those at or above the threshold; and the wrong ones of those.
+        Out-of-bag rows; those at or above the threshold; the wrong ones among the latter.
     """
 
     error: float
@@ -55,7 +56,7 @@ class RiskControl:
     n_wrong: int
 
     def keeps(self, certainty: np.ndarray) -> np.ndarray:
-        """Which samples need no human, bool array of the shape of ``certainty``."""
+        """Which samples need no human: bool array of the shape of ``certainty``."""
         return np.asarray(certainty) >= (np.inf if self.threshold is None else self.threshold)
 
     @property
@@ -77,19 +78,25 @@ class RiskControl:
 
 @dataclass(frozen=True, eq=False)
 class OutOfBag:
-    """Training rows that at least one member left out, and what those members say together.
+    """Training rows that at least one member left out, and the joint prediction of those members.
 
-    Breiman, Out-of-bag estimation (1996): a row is judged as a new sample would be, though by
-    a third of the members.
+    A row is judged as a new sample would be, though by only a third of the members [1]_.
 
     Attributes
     ----------
     mean : float32 array of shape (n_rows, n_classes)
-        Mean certainty of the members that left a row out.
-    vote : int64 array of shape (n_rows,), class codes
-    truth : int32 array of shape (n_rows,), class codes
+        Mean probabilities of the members that left a row out.
+    vote : int64 array of shape (n_rows,)
+        Class codes.
+    truth : int32 array of shape (n_rows,)
+        Class codes.
     distance : float32 array of shape (n_rows,)
-        Mean of those members' distances of their last hidden layers.
+        Mean of those members' distances, see ``FeatureDistance``.
+
+    References
+    ----------
+    .. [1] Breiman, Out-of-bag estimation, technical report, University of California, Berkeley
+       (1996).
     """
 
     mean: np.ndarray
@@ -99,7 +106,7 @@ class OutOfBag:
 
     @classmethod
     def of(cls, predictions: Iterable[OutOfBagPrediction], y: np.ndarray, n_classes: int) -> Self:
-        """Pool what members say; ``y`` are the codes of all training rows."""
+        """Pool the members' predictions; ``y`` are the class codes of all training rows."""
         total, votes = np.zeros((2, len(y), n_classes))
         n_members, distances = np.zeros((2, len(y)))
         for rows, probabilities, distance in predictions:
@@ -110,18 +117,18 @@ class OutOfBag:
         has_members = n_members > 0
         n_members = n_members[has_members]
         mean = total[has_members] / n_members[:, None]
-        vote = (votes[has_members] + mean / 2).argmax(axis=1)  # the tie rule of the ensemble
+        vote = (votes[has_members] + mean / 2).argmax(axis=1)  # ties as in ``reduce_members``
         distance = (distances[has_members] / n_members).astype(np.float32)
         return cls(mean.astype(np.float32), vote, y[has_members].astype(np.int32), distance)
 
     @property
     def certainty(self) -> np.ndarray:
-        """Mean certainty of the class that was voted for, of shape (n_rows,)."""
+        """Mean probability of the class of the vote, of shape (n_rows,)."""
         return self.mean[np.arange(len(self.vote)), self.vote]
 
     @property
     def is_wrong(self) -> np.ndarray:
-        """Bool array of shape (n_rows,)."""
+        """Whether the vote is wrong: bool array of shape (n_rows,)."""
         return self.vote != self.truth
 
 
@@ -131,14 +138,14 @@ class Assessment:
 
     Attributes
     ----------
-    kept : bool of shape (n_samples,), or None where no error was asked for
-        Whether the certainty reaches the proved threshold.
-    sets : bool of shape (n_samples, n_classes)
-        Which classes a sample may have.
-    p : float64 of shape (n_samples,)
-        How well it goes with the training rows; near 0 for a novel sample.
-    is_novel : bool of shape (n_samples,)
-        Named by the rule for the whole batch.
+    kept : bool array of shape (n_samples,), optional
+        Whether the certainty reaches the proved threshold; None without a target error.
+    sets : bool array of shape (n_samples, n_classes)
+        The prediction sets: which classes a sample may have.
+    p : float64 array of shape (n_samples,)
+        Novelty p-values, near 0 for a sample unlike the training rows.
+    is_novel : bool array of shape (n_samples,)
+        As ``select_novel`` decides for the whole batch.
     """
 
     kept: np.ndarray | None
@@ -147,13 +154,13 @@ class Assessment:
     is_novel: np.ndarray
 
     def deferred(self, answers: EnsemblePrediction) -> np.ndarray:
-        """Which samples to defer to a human; bool array of shape (n_samples,)."""
+        """Which samples to defer to a human: bool array of shape (n_samples,)."""
         deferred: np.ndarray = answers.deferred | self.is_novel
         return deferred if self.kept is None else deferred | ~self.kept
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """A column of a table for each."""
+        """The columns of a table of predictions."""
         kept = {} if self.kept is None else {"kept": self.kept}
         kept["classes_in_set"] = self.sets.sum(axis=1)
         return {**kept, "novelty_p_value": self.p, "novel": self.is_novel}
@@ -165,10 +172,13 @@ class SelectivePrediction:
 
     Attributes
     ----------
-    risk_control : RiskControl, or None where no error was asked for
-    confidence : float, of the guarantee and the sets
+    out_of_bag : OutOfBag
+    risk_control : RiskControl, optional
+        None without a target error.
+    confidence : float, default 0.95
+        Of the guarantee and of the prediction sets.
     calibration : TemperatureScaling
-        Of the mean certainty; threshold, sets and novelty go by that mean as it is.
+        Of the mean probabilities; threshold, sets and novelty go by the uncalibrated mean.
     """
 
     out_of_bag: OutOfBag
@@ -187,11 +197,20 @@ class SelectivePrediction:
         confidence: float = CONFIDENCE,
         weights: np.ndarray | None = None,
     ) -> Self:
-        """Learn from the training rows, by what every member says of those it left out.
+        """Fit the rules to the members' out-of-bag predictions.
 
-        ``y`` are the class codes of all, ``weights`` what each counts for the temperature, both of
-        shape (n_rows,). ``error`` is the share of wrong answers among those kept; None for no
-        threshold.
+        Parameters
+        ----------
+        predictions : iterable of OutOfBagPrediction
+            One for each member.
+        y : int array of shape (n_rows,)
+            Class codes of all training rows.
+        n_classes : int
+        error : float, optional
+            The largest fraction of wrong answers among those kept; None for no threshold.
+        confidence : float, default 0.95
+        weights : float array of shape (n_rows,), optional
+            Sample weights; they count for the temperature.
         """
         predictions, risk_control = list(predictions), None
         out_of_bag = OutOfBag.of(predictions, y, n_classes)
@@ -202,9 +221,9 @@ class SelectivePrediction:
         return cls(out_of_bag, risk_control, confidence, calibration)
 
     def assess(self, answers: EnsemblePrediction, distance: np.ndarray) -> Assessment:
-        """Assess predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
-        # A network of few weights averages noise away, and is then uncertain of it: of the larger
-        # distance and the smaller certainty.
+        """Judge predictions; ``distance`` is the mean of the members', of shape (n_samples,)."""
+        # Two p-values share the error, hence the factor 2: a network of few weights averages noise
+        # away, so that its distance is small, but is uncertain of it.
         out_of_bag, certainty, risk_control = self.out_of_bag, answers.certainty, self.risk_control
         smaller_p = np.minimum(
             novelty_p_values(out_of_bag.distance, distance),
@@ -229,7 +248,7 @@ class SelectivePrediction:
         if {len(array) for array in vars(out_of_bag).values()} != {n}:
             raise ValueError("its out-of-bag rows do not belong together")
         risk_control = None if stored is None else RiskControl(**stored)
-        fitted = about.get("calibration")  # none of a run before there were temperatures
+        fitted = about.get("calibration")  # older runs have no temperature
         calibration = UNSCALED if fitted is None else TemperatureScaling(**fitted)
         return cls(out_of_bag, risk_control, float(about["confidence"]), calibration)
 
@@ -240,7 +259,21 @@ def calibrate(
     n_classes: int,
     weights: np.ndarray | None = None,
 ) -> TemperatureScaling:
-    """Fit the temperature of the mean of all members to what they say of rows they left out."""
+    """The temperature of the mean of all members, fitted to their out-of-bag predictions.
+
+    A third of the members answer for an out-of-bag row, and the mean of few is more certain than
+    that of many. So temperatures are fitted to these members and to half of them, and extrapolated.
+
+    Parameters
+    ----------
+    predictions : sequence of OutOfBagPrediction
+        One for each member.
+    y : int array of shape (n_rows,)
+        Class codes of all training rows.
+    n_classes : int
+    weights : float array of shape (n_rows,), optional
+        Sample weights.
+    """
     weights = np.ones(len(y)) if weights is None else weights
 
     def fit_temperature(
@@ -268,14 +301,17 @@ def calibrate(
 
 
 def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
-    """Load a run's rules; None if it is unfinished or has none."""
+    """The rules of a run, or None if it is unfinished or has none."""
     return load_stored(run / SELECTIVE_PREDICTION, SelectivePrediction._from_stored)
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
-    """The exact one-sided upper confidence bound of an error rate.
+    """The exact one-sided upper confidence bound [1]_ of an error rate, of n_wrong among n.
 
-    Clopper and Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934).
+    References
+    ----------
+    .. [1] Clopper and Pearson, The use of confidence or fiducial limits illustrated in the case of
+       the binomial, Biometrika 26 (1934).
     """
     from scipy.stats import beta
 
@@ -285,16 +321,28 @@ def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
 def find_threshold(
     certainty: np.ndarray, is_wrong: np.ndarray, error: float, confidence: float = CONFIDENCE
 ) -> RiskControl:
-    """Find the least certainty from which on at most ``error`` of the answers are wrong.
+    """The least certainty at or above which at most ``error`` of the answers are wrong [1]_.
 
-    Thresholds are tried from strict to lax, and the walk ends at the first whose bound is
-    above ``error``: a threshold that is too lax is passed only where its own test errs, so
-    many may be tried at the price of one (fixed-sequence testing). The walk begins at four
-    places, each with a quarter of 1 - ``confidence``, since too few rows lie beyond a
-    strict threshold. Angelopoulos et al., Learn then Test, Annals of Applied Statistics 19
-    (2025); Bauer, Statistics in Medicine 10 (1991).
+    Thresholds are tried from strict to lax until the first whose bound exceeds ``error``. A
+    threshold that is too lax is passed only if its own test errs, so that many may be tried at the
+    price of one (fixed-sequence testing [2]_). Above the strictest thresholds lie too few rows to
+    prove anything, so that the walk begins at four of them, each with a quarter of
+    1 - ``confidence``.
 
-    ``certainty`` and ``is_wrong``, of shape (n_rows,), are of rows that were not trained on.
+    Parameters
+    ----------
+    certainty : float array of shape (n_rows,)
+        Of rows that were not trained on.
+    is_wrong : bool array of shape (n_rows,)
+    error : float
+        The largest error rate.
+    confidence : float, default 0.95
+
+    References
+    ----------
+    .. [1] Angelopoulos et al., Learn then Test: calibrating predictive algorithms to achieve risk
+       control, Annals of Applied Statistics 19 (2025).
+    .. [2] Bauer, Multiple testing in clinical trials, Statistics in Medicine 10 (1991).
     """
     order = np.argsort(-certainty, kind="stable")
     wrong = np.concatenate([[0], np.cumsum(is_wrong[order])])
@@ -321,15 +369,28 @@ def prediction_sets(
     new_probabilities: np.ndarray,
     confidence: float = 0.95,
 ) -> np.ndarray:
-    """Find the classes a sample may have; each is missed at most 1 - ``confidence`` of the time.
+    """The classes that samples may have: a class is missed at most 1 - ``confidence`` of the time.
 
-    For each class the threshold of its certainty is set on known samples of that class alone
-    (class-conditional, or Mondrian, conformal prediction: Vovk, Gammerman and Shafer,
-    Algorithmic Learning in a Random World, 2005), so that a rare or hard class is served like
-    the others. A class with too few known samples is in every set.
+    The threshold of each class is set on samples of that class alone (class-conditional, or
+    Mondrian, conformal prediction [1]_), so that a rare or hard class is covered like the others. A
+    class with too few samples is in every set.
 
-    ``known`` are probabilities of samples not trained on, (n_known, n_classes), ``truth`` their
-    class codes, (n_known,); ``new`` has the shape (n_new, n_classes), as have the sets, bool.
+    Parameters
+    ----------
+    probabilities : array of shape (n_rows, n_classes)
+        Of rows that were not trained on.
+    truth : int array of shape (n_rows,)
+        Their class codes.
+    new_probabilities : array of shape (n_samples, n_classes)
+    confidence : float, default 0.95
+
+    Returns
+    -------
+    bool array of shape (n_samples, n_classes)
+
+    References
+    ----------
+    .. [1] Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, Springer (2005).
     """
     probabilities, new_probabilities = normalised(probabilities), normalised(new_probabilities)
     sets = np.ones(new_probabilities.shape, dtype=bool)
@@ -337,20 +398,34 @@ def prediction_sets(
         of_class = probabilities[truth == code, code]
         if len(of_class) * (1 - confidence) >= 1:
             limit = np.sort(1 - of_class)[math.ceil((len(of_class) + 1) * confidence) - 1]
+            # The tolerance is for the rounding of probabilities.
             sets[:, code] = 1 - new_probabilities[:, code] <= limit + 1e-8
     return sets
 
 
 def novelty_p_values(training_distances: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """The share of training rows at least as far as each sample, itself counted in.
+    """Conformal p-values [1]_: the fraction of rows at least as far out, the sample included.
 
-    If a sample is of the training rows' kind it is at most p with probability at most p,
-    but for one thing: a row's distance is the mean over the third of the members that left it
-    out, which varies more than that of all members; so p errs on the large side. Laxhammar
-    and Falkman, Conformal prediction for distribution-independent anomaly detection (2010).
+    A sample that is exchangeable with the training rows has a p-value of at most p with probability
+    at most p, up to one thing: the distance of a training row is a mean over the third of the
+    members that left it out and varies more than that of all members, so that p-values err on the
+    large side.
 
-    ``known`` are the out-of-bag distances of training rows; a distance that is not a number has a
-    p of 1. The p are float64 of the shape of ``distance``, (n_samples,).
+    Parameters
+    ----------
+    training_distances : array of shape (n_rows,)
+        Out-of-bag distances of training rows.
+    distance : array of shape (n_samples,)
+        Of the samples; NaN has a p-value of 1.
+
+    Returns
+    -------
+    float64 array of shape (n_samples,)
+
+    References
+    ----------
+    .. [1] Laxhammar and Falkman, Conformal prediction for distribution-independent anomaly
+       detection in streaming vessel data, StreamKDD (2010).
     """
     n = len(training_distances)
     p = (1 + n - np.searchsorted(np.sort(training_distances), distance, side="left")) / (n + 1)
@@ -358,12 +433,18 @@ def novelty_p_values(training_distances: np.ndarray, distance: np.ndarray) -> np
 
 
 def select_novel(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
-    """Select the novel samples of a batch, with a false discovery rate of at most ``rate``.
+    """The novel samples of a batch, by the rule of Benjamini and Hochberg [1]_.
 
-    The rule of Benjamini and Hochberg, Journal of the Royal Statistical Society B 57 (1995);
-    for p-values from one set of rows see Bates et al., Testing for outliers with conformal
-    p-values, Annals of Statistics 51 (2023). The rate is a mean over batches; a sample alone is
-    named where its p is at most ``rate``.
+    At most ``rate`` of the samples that are called novel are ordinary, on average over batches. For
+    p-values from one set of rows see [2]_. A sample alone is novel if its p-value is at most
+    ``rate``.
+
+    References
+    ----------
+    .. [1] Benjamini and Hochberg, Controlling the false discovery rate, Journal of the Royal
+       Statistical Society B 57 (1995).
+    .. [2] Bates et al., Testing for outliers with conformal p-values, Annals of Statistics 51
+       (2023).
     """
     from scipy.stats import false_discovery_control
 

@@ -1,4 +1,4 @@
-"""What the console says of an ensemble's result."""
+"""The lines of the terminal about an ensemble's result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _percent = measure_of(ACCURACY).text
 
 
 def of_ensemble(record: Mapping[str, Any]) -> list[str]:
-    """Say what members, vote or mean came to, what is deferred, and what failed."""
+    """Lines on members, vote or mean, on what is deferred, and on what failed."""
     task = record["dataset"]["task"]
     lines = [
         *(_of_numbers(record) if task == REGRESSION else _of_votes(record)),
@@ -36,7 +36,7 @@ def of_ensemble(record: Mapping[str, Any]) -> list[str]:
 
 
 def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
-    """Give lines on a regression: members, their mean, intervals and what is deferred."""
+    """Lines on a regression: members, their mean, intervals, and what is deferred."""
     intervals, n_test = record["intervals"], record["dataset"]["n_test"]
     yield (
         f"members    test root mean squared error {record['members_mean_test_rmse']:.4g} on "
@@ -64,14 +64,14 @@ def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_votes(record: Mapping[str, Any]) -> Iterator[str]:
-    """Give lines on classes: errors of members, vote and mean, and how far to trust them."""
+    """Lines on a classification: errors of members, vote and mean, and how far to trust them."""
     n_test, rule = record["dataset"]["n_test"], record["selective_prediction"]
     kept, n_vote = rule["n_kept"], record["n_vote_errors"]
     wrong, calibration = "none", _percent(record["test_calibration_error"])
     if kept:
         wrong = _percent(rule["n_wrong_kept"] / kept)
     scaled = record.get("calibration")
-    if scaled is not None and scaled["temperature"] != 1:  # 1: too few rows spoke for another
+    if scaled is not None and scaled["temperature"] != 1:  # 1: there were too few rows to fit one
         calibration += f", {_percent(scaled['test_calibration_error'])}"
         calibration += f" at temperature {scaled['temperature']:.2f}"
     yield (

@@ -1,4 +1,4 @@
-"""Run the remaining tasks of a run, each written to disk as soon as it is done."""
+"""Train the members of a run: its remaining tasks, each written to disk as soon as it is done."""
 
 from __future__ import annotations
 
@@ -46,14 +46,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainedMembers(Done):
-    """What was trained, of this session or before it.
+    """What a run has trained so far.
 
     Attributes
     ----------
-    rows : of candidates, by their places
-    refits : the row of the refit of each member, by the name of its search
-    extended : rows of a run that is extended
-    entries : for ``run.json``
+    rows : mapping of CellKey to row
+        Of candidates.
+    refits : mapping of str to row
+        The row of each member's refit, by the stage of its search.
+    extended : mapping of CellKey to row
+        Rows taken from a run that this one extends.
+    entries : mapping
+        For ``run.json``.
     """
 
     rows: Mapping[CellKey, Row]
@@ -62,7 +66,7 @@ class TrainedMembers(Done):
     entries: Mapping[str, Any] = field(default_factory=dict)
 
     def members(self, plan: Trainings) -> dict[int, Row]:
-        """The refits that gave a member; one that diverged is done, and gave none."""
+        """The rows of refits that gave a member, by its number; a diverged refit gave none."""
         rows = (self.refits.get(stage) for stage in plan.stages)
         return {row["member"]: row for row in rows if row is not None and row["status"] == OK}
 
@@ -77,12 +81,29 @@ def train_members(
     seconds: float | None = None,
     rates: Mapping[WorkType, Rates] = MappingProxyType({}),
 ) -> TrainedMembers:
-    """Run the tasks that are left; write ``cv_results``.
+    """Run the remaining tasks, and write ``cv_results``.
+
+    Parameters
+    ----------
+    session : Session
+        Of the run's folder.
+    cluster : Cluster
+    problem : Problem
+        Of ``Trainings.problem``.
+    plan : Trainings
+    done : TrainedMembers
+        Of earlier sessions.
+    classes : array of shape (n_classes,)
+        The labels, which are stored with each member; empty in a regression.
+    seconds : float, optional
+        The time budget of the run.
+    rates : mapping of WorkType to Rates
+        Measured speeds, by which the budget predicts the time of tasks.
 
     Raises
     ------
     RunStopped
-        There is no member.
+        No member could be trained.
     """
     rows, refits, why_lost = dict(done.rows), dict(done.refits), list[str]()
     refitted = {stage: row["candidate"] for stage, row in refits.items()}
@@ -98,7 +119,7 @@ def train_members(
         )
 
     def keep(outcome: Outcome[Any]) -> list[Path]:
-        """Write the members that a refit gave."""
+        """Store the members of a refit, and return the paths of their files."""
         paths = list[Path]()
         if isinstance(outcome.task, Refits) and outcome.error is not None:
             why_lost.append(outcome.error)
@@ -117,19 +138,19 @@ def train_members(
     for cell, row in new_rows.items():
         if cell[0].endswith(WHOLE):
             refits[cell[0].removesuffix(WHOLE)] = row
-    rows = feed.rows  # without what was asked for ahead, and not wanted in the end
+    rows = feed.rows  # without cells that a strategy asked for ahead and then did not use
     trained = TrainedMembers(rows=rows, refits=refits)
     if feed.without_best:
         in_time = budget is not None and budget.held_back
         why_lost.append(f"{NO_BEST} in the time it had" if in_time else NO_BEST)
-    # Without a search, the rows that each member left out.
+    # Without a search, the rows of refits, which are scored on out-of-bag rows.
     cells = [row for row in rows.values() if row["fold"] >= 0]
     results = tabulate_cells(cells or (refits[stage] for stage in plan.stages if stage in refits))
     names.write_table(results, session.path / names.CELLS)
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why = next(iter(why_lost), "") or "; ".join(sorted(set(map(str, lost))))
     if not trained.members(plan):
-        # Refits say no more than that there is no candidate; what the candidates say is why.
+        # A refit only says that it had no candidate; why, the rows of candidates say.
         failed = results["status"][results["status"].str.startswith(FAILED)]
         why = str(failed.mode().iloc[0]) if len(failed) else why
         raise RunStopped(f"no member could be trained: {why}")
@@ -141,7 +162,10 @@ def train_members(
 def member_strategy_entries(
     plan: Trainings, feed: MemberFeed, cells: pd.DataFrame
 ) -> dict[str, Any]:
-    """What a strategy tried and gave up, ``StrategyMetadata``; nothing of a random search."""
+    """What a strategy tried and dropped, see ``StrategyMetadata``.
+
+    Empty for a random search without a time budget.
+    """
     if not plan.searches or (plan.strategy == "random" and feed.budget is None):
         return {}
     n, seconds = sum(map(len, plan.candidates)), cells[["fit_seconds", "score_seconds"]]
@@ -164,7 +188,7 @@ def member_strategy_entries(
 
 
 def done_before(session: Session, plan: Trainings) -> TrainedMembers:
-    """What earlier sessions trained; what failed gets another try."""
+    """What earlier sessions trained; what failed in them is tried again."""
     rows, refits = dict[CellKey, Row](), dict[str, Row]()
     for row in (row for record in session.journal.records for row in record["rows"]):
         if row["status"].startswith(FAILED):
@@ -174,7 +198,7 @@ def done_before(session: Session, plan: Trainings) -> TrainedMembers:
         if not stage.endswith(WHOLE):
             rows[cell_key_of(row)] = row
             continue
-        # Files that are not as the run left them are gone since the folder was opened.
+        # Files that had changed were removed when the folder was opened.
         paths = MemberFiles.of_stage(session.path, stage).paths(row["member"])
         if row["status"] == DIVERGED or all(path.is_file() for path in paths):
             refits[stage.removesuffix(WHOLE)] = row
@@ -188,19 +212,24 @@ def done_before(session: Session, plan: Trainings) -> TrainedMembers:
 def nested_vote_estimate(
     path: Path, plan: Trainings, trained: TrainedMembers, y: np.ndarray
 ) -> dict[str, Any] | None:
-    """The accuracy of the votes of ensembles on the outer folds, which they did not see.
+    """The accuracy of the vote on outer folds, which the ensembles trained for them did not see.
 
-    Of a regression it is the r2 of the members' mean.
+    In a regression it is the r2 of the members' mean.
 
     Parameters
     ----------
-    path : the run's folder
-    y : array of shape (n_rows,), classes or numbers of the training rows
+    path : Path
+        The run's folder.
+    plan : Trainings
+    trained : TrainedMembers
+    y : array of shape (n_rows,)
+        Class codes or numbers of the training rows.
 
     Returns
     -------
-    dict of the mean over outer folds, the deviation, and their number; those without a member, or
-    of one row, whose r2 is none, are left out, and None is of no other
+    dict, or None if no outer fold has a score
+        Mean and standard deviation over the outer folds, and their number. Folds without a member,
+        or of a single row, which has no r2, are left out.
     """
     scores = []
     for nested_plan in plan.nested:
@@ -220,7 +249,7 @@ def nested_vote_estimate(
 
 
 def upgrade_row(row: Row) -> Row:
-    """Return a row of a run that was begun before its candidates were those of any search."""
+    """The row with today's columns, for a run that an older version began."""
     if "stage" in row:
         return row
     fold, loss, stage = row["fold"], row["loss"], f"member={row['member']}"

@@ -1,6 +1,6 @@
-"""The work of an ensemble: a search for each member, and members from the best; and their tables.
+"""The work of an ensemble: a search for each member, the refit of its best candidate, and tables.
 
-Shared by the command and the estimator.
+The command and the estimator share it.
 """
 
 from __future__ import annotations
@@ -52,26 +52,34 @@ if TYPE_CHECKING:
 
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 OF_REGRESSION = ("cv_loss", "out_of_bag_loss", "test_rmse")
-COLUMNS = ("member", "network", *PARAMETERS)  # of rows, beside those of any search
-OF_REFIT = ("losses", "training_error")  # columns of rows in the journal alone
+COLUMNS = ("member", "network", *PARAMETERS)  # of rows, besides those of any search
+OF_REFIT = ("losses", "training_error")  # columns of rows in the journal only
 MEMBERS_TOGETHER = 8
-REFIT = 4.0  # a member alone takes so many times a fold, which is trained with others in one stack
+# The time of a refit in units of a fold's: a fold is trained with others in one stack, a member
+# alone and on more rows.
+REFIT = 4.0
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 NO_BEST = "none of its candidates was trained on all its folds"
 
-WHOLE = " refit"  # after the name of a search, the stage of its refit
+WHOLE = " refit"  # added to the stage of a search, it names the stage of the refit
 
 
 @dataclass(frozen=True)
 class Refits:
-    """The task that trains members on their whole samples.
+    """The task that trains members on their whole bootstrap samples.
 
     Attributes
     ----------
-    stages : the searches of members that are trained together
-    seeds : of each member
-    number : place of the candidate that they take
-    candidates : of each member the candidate
+    stages : tuple of str
+        The stages of the searches of members that are trained together.
+    seeds : tuple of int
+        Of each member.
+    number : int
+        The number of the candidate that they take.
+    candidates : tuple of Candidate
+        Of each member its candidate.
+    cost : float
+        Relative, see ``Task``.
     """
 
     stages: tuple[str, ...]
@@ -79,17 +87,17 @@ class Refits:
     number: int = 0
     candidates: tuple[Candidate, ...] = field(default=(), compare=False)
     cost: float = 1.0
-    is_urgent: ClassVar[bool] = True  # what is searched is of no use before
+    is_urgent: ClassVar[bool] = True  # the search is of no use without it
 
     @property
     def name(self) -> str:
-        """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
+        """The task's name on Dask's dashboard, which groups tasks by what precedes the dash."""
         to = f" to {self.stages[-1].rpartition('=')[2]}" if self.stages[1:] else ""
         return f"refit-{self.stages[0]}{to}"
 
 
 class RaceByFolds(Race):
-    """A race without a screen on a share of the rows, on which networks take too few steps."""
+    """A race without a screen on a part of the rows, on which networks take too few steps."""
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
@@ -98,20 +106,34 @@ class RaceByFolds(Race):
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """All trainings of an ensemble, which depend on the options and the seed alone.
+    """All trainings of an ensemble, which depend only on the options and the seed.
 
     Attributes
     ----------
-    candidates : of each member its candidates
-    seeds : of each member the seed of its refit
-    groups : numbers of the members that are trained together
-    space : where candidates are drawn from
-    strategy : "random", "race" or "tpe"; of the last candidates have the seeds of these, and
-        hyper-parameters that are drawn as the search goes
-    race_margin : see ``Race``
-    searches : whether members are the best of their candidates; else each takes its first
-    outer : int and (training rows, test rows), of an ensemble on an outer fold; None of all rows
-    nested : such ensembles, which are trained beside this one
+    inputs : Inputs
+    training : TrainingSettings
+    n_folds : int
+        Folds of a member's search.
+    seed : int
+    candidates : sequence of sequences of NetworkCandidate
+        Of each member its candidates.
+    seeds : sequence of int
+        Of each member the seed of its refit.
+    groups : sequence of sequences of int
+        The numbers of the members that are refitted together.
+    space : SearchSpace
+        The space that candidates are drawn from.
+    strategy : {"random", "race", "tpe"}
+        With "tpe" candidates keep their seeds, but their hyper-parameters are drawn during the
+        search.
+    race_margin : float
+        See ``Race``.
+    searches : bool
+        Whether members are the best of their candidates; otherwise each is its first.
+    outer : (int, (training rows, test rows)), optional
+        Number and rows of the outer fold that the ensemble is trained for; by default all rows.
+    nested : sequence of Trainings
+        Ensembles for outer folds, which are trained beside this one.
     """
 
     inputs: Inputs
@@ -144,15 +166,34 @@ class Trainings:
         strategy: str = "random",
         race_margin: float = MARGIN,
     ) -> Trainings:
-        """Draw candidates and seeds.
+        """Draw the candidates and seeds of all members.
 
-        Each bootstrap has a generator of its own, so that more bootstraps change none; and more
-        candidates come after the earlier ones, which stay the same.
+        Each member has its own generator, so that more members change none of the earlier ones.
+        More candidates come after the earlier ones, which stay the same.
+
+        Parameters
+        ----------
+        y : array of shape (n_rows,)
+            Class codes or numbers of the training rows.
+        inputs : Inputs
+        space : SearchSpace
+        training : TrainingSettings
+        n_bootstrap : int
+            Members.
+        n_tuning : int
+            Candidates of each member.
+        n_folds : int
+            Folds of a search.
+        seed : int
+        nested : sequence of (training rows, test rows)
+            Outer folds.
+        strategy, race_margin
+            As the attributes.
 
         Raises
         ------
         InputError
-            The space does not fit the data, or the folds do not.
+            The search space, or the folds, do not go with the data.
         """
         space = space.for_images(inputs.image_shape)
 
@@ -161,7 +202,7 @@ class Trainings:
             candidates, seeds = list[list[NetworkCandidate]](), list[int]()
             for member in range(n_bootstrap):
                 generator = bootstrap_generator(seed, member, *key)
-                draw_bootstrap(y[rows], n_folds, generator)  # which comes before them
+                draw_bootstrap(y[rows], n_folds, generator)  # advances it past the sample
 
                 def draw_seed(generator: np.random.Generator = generator) -> int:
                     return int(generator.integers(0, 2**63))
@@ -180,17 +221,17 @@ class Trainings:
 
     @property
     def shared_fit(self) -> Networks:
-        """How candidates share work."""
+        """How candidates share work: the networks of a group are trained in one stack."""
         return Networks(self.inputs, self.training)
 
     @property
     def stages(self) -> list[str]:
-        """The names of the members' searches, stages of the run."""
+        """The stages of the run that are the members' searches, by name."""
         beside = "" if self.outer is None else f"outer={self.outer[0]} "
         return [f"{beside}member={member}" for member in range(len(self.seeds))]
 
     def on(self, device: str) -> Trainings:
-        """The same on a device, ``"cpu"`` or ``"gpu"``."""
+        """The same trainings on a device, ``"cpu"`` or ``"gpu"``."""
         nested = [ensemble.on(device) for ensemble in self.nested]
         return replace(self, training=replace(self.training, device=device), nested=nested)
 
@@ -205,11 +246,11 @@ class Trainings:
         return replace(self, searches=False, nested=nested)
 
     def in_groups(self) -> Trainings:
-        """The same members without a search, trained together where that pays.
+        """The same members without a search, trained together where that saves time.
 
-        That is for tables, all of a group by the candidate of its first; and on a GPU, which one
-        network of ``cnn`` leaves idle, for these where they differ in rate and momentum alone. The
-        members' number alone decides on the groups, of nearly equal size.
+        It does for tables, where all members of a group take the candidate of the first, and for
+        members of ``cnn`` on a GPU, which one of them leaves idle, if they differ only in learning
+        rate and momentum. Groups are of nearly equal size and depend only on the number of members.
         """
         plan, n = self.without_search(), len(self.seeds)
         first_specs = [networks[0].spec for networks in self.candidates]
@@ -226,12 +267,13 @@ class Trainings:
 
     @property
     def loss(self) -> str:
-        """The scorer of what networks are trained to lower, by which they are chosen by default."""
+        """The scorer for the loss that networks are trained on, the default for selection."""
         return NEG_SQUARED_ERROR if self.inputs.is_regression else NEG_LOG_LOSS
 
     def problem(self, data: FoldedData, scoring: Sequence[str] = ()) -> Problem:
-        """The searches of all members, each a part of the problem: candidates and splits."""
+        """The problem of the run; each member's search is one of its parts."""
         on_gpu = self.training.device == "gpu" and find_spec("cupy") is not None
+        # A table with a Preparation is placed once for each network, prepared on its own rows.
         if on_gpu and not isinstance(data.scaling, Preparation):
             make_arrays = partial(placed_rows, inputs=self.inputs, training=self.training)
             data = replace(data, place=make_arrays)
@@ -245,7 +287,7 @@ class Trainings:
             for member, (stage, networks) in enumerate(
                 zip(plan.stages, plan.candidates, strict=True)
             ):
-                networks = () if self.draws else networks
+                networks = () if self.draws else networks  # else the strategy adds them
                 of_member = (data, self.n_folds, self.seed, (member, *key), rows)
                 splits = partial(BootstrapSplits, *of_member)
                 groups = group_candidates(networks, scorer, shared_fits=[self.shared_fit])
@@ -270,13 +312,19 @@ class Trainings:
         refitted: Mapping[str, int] = NOTHING,
         budget: Budget | None = None,
     ) -> MemberFeed:
-        """What hands out the searches of members and their refits, of ensembles beside, too.
+        """The feed that hands out the searches and refits of all members, nested ones too.
 
         Parameters
         ----------
-        done : rows of candidates
-        refitted : place of the candidate that was refitted, by the name of its search
-        budget : of time
+        problem : Problem
+            Of ``problem``.
+        n_workers : int, default 1
+        done : mapping of CellKey to row
+            Rows of candidates from earlier sessions.
+        refitted : mapping of str to int
+            The number of the candidate that was refitted, by the stage of its search.
+        budget : Budget, optional
+            Of time.
         """
         feed = MemberFeed(problem, (), n_workers, {}, budget)
         searches, refits = list[StrategySearch](), list[Refits]()
@@ -324,20 +372,23 @@ class Trainings:
 
     @property
     def draws(self) -> bool:
-        """Whether candidates are drawn as the search goes."""
+        """Whether hyper-parameters are drawn during the search."""
         return self.searches and self.strategy == "tpe"
 
 
 @dataclass(eq=False)
 class MemberFeed(TaskFeed):
-    """Hands out the searches of members, and a member's refit as soon as its search is over.
+    """Hands out the searches of members, and each member's refit as soon as its search is over.
 
     Attributes
     ----------
-    refits : those that were not handed out
-    refitted : place of the candidate that was refitted before, by the name of its search; where it
-        still is the best there is nothing to do
-    without_best : names of searches none of whose candidates was trained on all folds
+    refits : list of Refits
+        Those that were not handed out yet.
+    refitted : mapping of str to int
+        The number of the candidate that was refitted before, by the stage of its search. If it is
+        still the best, nothing is refitted.
+    without_best : list of str
+        Stages of searches none of whose candidates was trained on all folds.
     """
 
     refits: list[Refits] = field(default_factory=list)
@@ -345,7 +396,7 @@ class MemberFeed(TaskFeed):
     without_best: list[str] = field(default_factory=list)
 
     def __call__(self, n_left: int) -> list[Any]:
-        """See ``TaskFeed``; refits first, as each ends a piece of work."""
+        """See ``TaskFeed``; refits come first, as each completes a member."""
         if self.budget is not None:
             self.budget.n_refits = math.ceil(len(self.refits) / self.n_workers)
         tasks, ready = super().__call__(n_left), list[Refits]()
@@ -359,8 +410,8 @@ class MemberFeed(TaskFeed):
                 rows = [row for cell, row in self.rows.items() if cell[0] == stage]
                 best = best_candidate(rows, stage, self.problem)
                 if best is None and not is_over and (n_left or tasks or ready):
-                    continue  # time may still suffice, as less is kept for refits
-                # What a member is made of is not to change under it.
+                    continue  # there may be time yet, once fewer refits need some
+                # Rows that came later could make another candidate the best than the refitted one.
                 self._queue = [waiting for waiting in self._queue if waiting.stage != stage]
                 if best is None:
                     self.without_best.append(stage)
@@ -373,7 +424,7 @@ class MemberFeed(TaskFeed):
         return [*ready, *tasks]
 
     def _is_out_of_time(self, stage: str) -> bool:
-        """Whether nothing more of a search is done, as its time has ended."""
+        """Whether a search gets no more tasks, as its time is over."""
         if self.budget is None or any(task.stage == stage for task in self._begun_tasks.values()):
             return False
         return self.budget.seconds_left <= 0 or (self.budget.held_back and not self._begun_tasks)
@@ -390,7 +441,7 @@ def candidate_of(member: int, network: NetworkCandidate) -> Candidate:
 
 
 def branch_of(space: SearchSpace) -> Branch:
-    """The ranges of networks as the space of any search."""
+    """The ranges of networks in the form of a space of any search."""
     return Branch(
         {
             name: Range(*span.bounds, log=span.log10, whole=span.whole)
@@ -402,11 +453,22 @@ def branch_of(space: SearchSpace) -> Branch:
 def run_member_task(
     problem: Problem, task: Task | Refits, *, shared_fit: Networks, n_threads: int = 1
 ) -> Iterator[Row | tuple[Row, Refitted | None] | Progress]:
-    """Run a task of any kind.
+    """Run a task, of a search or of refits, on a worker.
+
+    Parameters
+    ----------
+    problem : Problem
+    task : Task or Refits
+    shared_fit : Networks
+        Of ``Trainings.shared_fit``.
+    n_threads : int, default 1
+        For the task of a search.
 
     Yields
     ------
-    The rows of candidates; of a refit the row of each member, and what there is of it.
+    row, (row, Refitted or None) or Progress
+        The rows of candidates; for refits the row of each member, with the network, or None where
+        there was too little memory to train it.
     """
     if isinstance(task, Task):
         yield from run_search_task(problem, task, n_threads)
@@ -429,7 +491,7 @@ def run_member_task(
                 continue
             row = row_of_refit(*next(waiting), number, item)
             if item.test is not None:
-                if outer is None and len(data.y_test):  # to be reduced here, where they lie
+                if outer is None and len(data.y_test):  # kept to be reduced here, where they lie
                     data.placement.get(
                         prediction_key(row), partial(tuple, (item.test, item.out_of_bag))
                     )
@@ -441,9 +503,9 @@ def run_member_task(
 
 
 def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | None:
-    """The candidate of the best mean score, by default of the smallest loss.
+    """The number of the candidate with the best mean score, by default the smallest loss.
 
-    Among equals that is the first; None where not one was trained on all folds.
+    Among equals it is the first; None if none was trained on all folds.
     """
     cells = tabulate(rows, stage=stage, schema=BaggingRow)
     n_folds = len(problem.of(stage).splits[stage, 1.0])
@@ -453,13 +515,16 @@ def best_candidate(rows: Sequence[Row], stage: str, problem: Problem) -> int | N
 def row_of_refit(
     name: str, stage: Problem, candidate: Candidate, number: int, refitted: Refitted | str
 ) -> Row:
-    """The row of a refit, whose errors and loss are of the rows that its sample left out.
+    """The row of a refit, with errors and loss on its out-of-bag rows.
 
     Parameters
     ----------
-    name, stage : of the member's search
-    candidate, number : the one that was refitted, and its place
-    refitted : or why it could not be trained
+    name, stage : str, Problem
+        Of the member's search.
+    candidate, number : Candidate, int
+        The candidate that was refitted, and its number.
+    refitted : Refitted or str
+        Or why it could not be trained.
     """
     stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
     fit = Fit(number, 0, n_fits=0)
@@ -484,7 +549,22 @@ def row_of_refit(
 def run_trainings(
     shared_fit: Networks, runner: Runner, problem: Problem, feed: MemberFeed
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Search and refit members, see ``run_tasks``."""
+    """Run the searches and refits of all members.
+
+    Parameters
+    ----------
+    shared_fit : Networks
+        Of ``Trainings.shared_fit``.
+    runner : Runner
+    problem : Problem
+    feed : MemberFeed
+        Of ``Trainings.feed``; it is told every row.
+
+    Yields
+    ------
+    (Outcome or ProgressEvent, list of rows)
+        As ``run_tasks``.
+    """
     for event, rows in run_tasks(
         runner,
         problem,
@@ -497,14 +577,14 @@ def run_trainings(
 
 
 def refitted_of(event: Outcome[Any] | ProgressEvent) -> list[tuple[Row, Refitted | None]]:
-    """What refits gave: the row of each member, and what there is of it."""
+    """The row and network of each member, if the event is the outcome of refits."""
     if not isinstance(event, Outcome) or not isinstance(event.task, Refits):
         return []
     return event.result or []
 
 
 def tabulate_cells(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as the table ``cv_results``, sorted by member, candidate and fold."""
+    """The table ``cv_results`` of rows, sorted by member, candidate and fold."""
     cells = [
         {"loss": None} | {name: row[name] for name in row if name not in OF_REFIT} for row in rows
     ]
@@ -514,17 +594,26 @@ def tabulate_cells(rows: Iterable[Row]) -> pd.DataFrame:
 def reduce_candidates(
     results: pd.DataFrame, n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
-    """Reduce the rows to a line for each candidate: parameters, mean loss and error.
+    """Reduce ``cv_results`` to a line for each candidate.
+
+    Parameters
+    ----------
+    results : DataFrame
+    n_folds : int
+        Folds that a candidate must have for its means.
+    client : distributed.Client, optional
+        Whose workers compute the means.
 
     Returns
     -------
-    table with member, candidate, the hyper-parameters, error_mean, error_std, score_mean,
-    score_std, n_ok, loss_mean, loss_std, rank (1 is the best of its member by its score, by
-    default its loss) and is_best; a candidate that lacks a fold has no means. Best first within
-    each member.
+    DataFrame
+        The best candidate of each member first, with member, candidate, hyper-parameters,
+        error_mean, error_std, score_mean, score_std, n_ok, loss_mean, loss_std, rank (1 is the best
+        of its member by score, by default the loss) and is_best. A candidate that lacks a fold has
+        no means.
     """
     columns = list(CANDIDATE)
-    if "stage" not in results:  # of a run that was begun when losses alone decided
+    if "stage" not in results:  # of an older run, which selected by loss
         results = results.assign(score=-results["loss"])
     means = reduce_scores(results, columns, n_folds, client)
     losses = results.groupby(columns)["loss"]
@@ -545,16 +634,18 @@ def tabulate_members(
     test_errors: Mapping[int, float],
     is_regression: bool = False,
 ) -> pd.DataFrame:
-    """The table of the members: what was chosen for each, and how good it turned out.
+    """The table of the members: the hyper-parameters of each, and how good it is.
 
     Parameters
     ----------
-    candidates : what ``reduce_candidates`` gave
-    refits : row of the refit of every member, with ``training_error``
-    test_errors : fraction of the test samples that a member gets wrong, by member; of a
-        regression root mean squared errors
+    candidates : DataFrame
+        Of ``reduce_candidates``.
+    refits : mapping of int to row
+        The row of each member's refit, with ``training_error``.
+    test_errors : mapping of int to float
+        Each member's error rate on the test samples; in a regression its root mean squared error.
     is_regression : bool, default False
-        Whether there are losses of out-of-bag rows in place of errors.
+        Whether to list out-of-bag losses in place of error rates.
     """
     import pandas as pd
 

@@ -1,1 +1,1 @@
-"""The network, training of stacked folds, random search, members."""
+"""Neural networks: shapes, training in stacks, augmentation, features; arrays in, arrays out."""

@@ -1,4 +1,8 @@
-"""Augmentation of images on their device: each image has draws of its own, from one generator."""
+"""Random augmentation of training images, on the device that holds them.
+
+Random numbers are drawn on the CPU, from one generator per network, so that images are changed
+alike on every device and a network's images do not depend on the networks beside it.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,21 @@ NAMES = ("none", "light", *AUTOMATIC)
 
 @dataclass(frozen=True)
 class Light:
-    """Bounds of the draws for an image.
+    """Bounds of the random changes to an image.
 
     Attributes
     ----------
-    shift : share of the image's sides
-    degrees : of rotation
-    scale : share of the size by which an image grows or shrinks
-    flips : whether left and right may be changed
-    padding : of what comes in at the sides, as ``torch.nn.functional.grid_sample`` names it
+    shift : float
+        Largest shift, as a fraction of the image's sides.
+    degrees : float
+        Largest rotation to either side.
+    scale : float
+        Largest relative change of the size.
+    flips : bool
+        Whether an image may be mirrored left to right.
+    padding : str
+        What fills the pixels that come in at the sides: ``padding_mode`` of
+        ``torch.nn.functional.grid_sample``.
     """
 
     shift: float
@@ -42,7 +52,7 @@ class Light:
 
 
 LIGHT = {
-    # A digit turned further, or mirrored, is another digit or none.
+    # A digit that is turned further, or mirrored, may be another digit, or none.
     "digits": Light(2 / 28, 10, 0.1, False, "border"),
     "photographs": Light(4 / 32, 0, 0, True, "reflection"),
 }
@@ -54,7 +64,16 @@ AUGMENTATION = rule(
 
 
 def choose_augmentation(name: str, is_image: bool, is_ink: bool) -> str:
-    """The augmentation for a data set: ``light`` is one of digits or of photographs.
+    """The augmentation of a data set: ``light`` becomes that of digits or of photographs.
+
+    Parameters
+    ----------
+    name : str
+        One of ``NAMES``, or ``module:function`` of the user's own.
+    is_image : bool
+        Whether rows are images.
+    is_ink : bool
+        Whether images show strokes, as handwritten digits do; photographs otherwise.
 
     Raises
     ------
@@ -77,16 +96,26 @@ def augment_images(
 ) -> torch.Tensor:
     """Change each image at random.
 
-    Draws are made on the CPU and are the same on every device.
-
     Parameters
     ----------
     images : float32 tensor of shape (n_networks, n, channels, height, width)
         From 0 to ``brightest``.
-    name : as ``choose_augmentation`` returned it; ``module:function`` is called with images
-        from 0 to 1 of shape (n, channels, height, width) and a ``torch.Generator``, and
-        returns such images
-    generators : of each network, on the CPU
+    name : str
+        As ``choose_augmentation`` gives it. ``module:function`` is called with images from 0 to 1
+        of shape (n, channels, height, width) and a ``torch.Generator``, and returns such images.
+    generators : sequence of torch.Generator
+        One for each network, on the CPU.
+    brightest : float
+        The value of white.
+
+    Returns
+    -------
+    float32 tensor of the shape of ``images``
+
+    Raises
+    ------
+    InputError
+        The user's function returned images of another shape.
     """
     from importlib import import_module
 
@@ -108,7 +137,7 @@ def augment_images(
     changed_batches = []
     for batch, generator in zip(images / brightest, generators, strict=True):
         if name in AUTOMATIC:
-            # A policy of torchvision draws once for all that it is given.
+            # torchvision's policies draw once for all images of a call, so each gets its own.
             transform: Any = getattr(import_module("torchvision.transforms.v2"), AUTOMATIC[name])()
             pixels = batch.mul(255).round_().clamp_(0, 255).to(torch.uint8)
             seed = int(torch.randint(2**62, (), generator=generator))
@@ -127,14 +156,14 @@ def augment_images(
 
 
 def _matrices(light: Light, n: int, generator: torch.Generator) -> torch.Tensor:
-    """A 2 x 3 matrix for each image, which says where each pixel comes from."""
+    """An affine 2 x 3 matrix for each image, from a pixel's position to where it comes from."""
     import torch
 
     x, y, turn, growth, flip = torch.rand(5, n, generator=generator).mul_(2).sub_(1)
     angle, scale = turn * math.radians(light.degrees), 1 / (1 + light.scale * growth)
     cosine, sine = angle.cos() * scale, angle.sin() * scale
     side = torch.where(flip < 0, -1.0, 1.0) if light.flips else torch.ones(n)
-    # An image reaches from -1 to 1.
+    # In coordinates of ``affine_grid`` an image reaches from -1 to 1: a side is 2 long.
     return torch.stack(
         [
             torch.stack([cosine * side, -sine, 2 * light.shift * x], 1),

@@ -1,11 +1,11 @@
-"""Several networks of one architecture as one: a step of all is a few batched products.
+"""Several networks of one architecture trained as one: a step of all is a few batched products.
 
-The network: convolution (or none), ReLU, hidden layer, ReLU, one output for each class,
-cross-entropy; of a regression one output, half the squared error. Training: stochastic gradient
-descent with momentum as ``torch.optim.SGD`` has it, v <- momentum v + gradient, w <- w -
-learning_rate v. The gradients are written out, so that each is added to its v in the product that
-makes it and is never stored itself: five passes over the layer, where ``torch``'s fused SGD needs
-six with the gradient it is given.
+A network is a convolution (or none), ReLU, a hidden layer, ReLU and one output for each class,
+trained on cross-entropy; in a regression it has one output, trained on half the squared error.
+Training is stochastic gradient descent with momentum as in ``torch.optim.SGD``:
+v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out by hand, so that
+the product that computes a gradient adds it to v at once and never stores it: five passes over the
+layer, where torch's fused SGD, which is given a stored gradient, needs six.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from pipelines.nn.stack import Stack, Tensors, squared_loss, stack_scaling
 if TYPE_CHECKING:
     import torch
 
-LONG, MOST_PIECES = 4096, 32  # inputs of a layer whose sums a GPU does in pieces; pieces
+# On a GPU the sums of a layer of LONG inputs or more are cut into pieces; see ``hidden_of``.
+LONG, MOST_PIECES = 4096, 32
 
 
 class StackedWeights:
-    """The weights and velocities of a network for each of ``parts``, and a step of all of them.
+    """Weights and velocities of the networks of a stack, and the step that changes them all.
 
     Attributes
     ----------
-    weights, velocities : tensors of shape (n_networks, *shape), by name; see ``weight_shapes``
+    weights, velocities : dict of str to tensors of shape (n_networks, *shape)
+        By the names of ``weight_shapes``.
     loss : tensor of shape (n_networks,)
         Summed over the rows of all steps since it was last set to zero.
     """
@@ -54,7 +56,7 @@ class StackedWeights:
         self._target = stack_scaling(parts, device, "target")
 
     def narrow(self, first: int, count: int) -> StackedWeights:
-        """A stack of some of the networks, which shares their memory."""
+        """A stack of ``count`` networks from ``first`` on, which shares the memory of this one."""
         slots, part = slice(first, first + count), copy.copy(self)
         part.weights, part.velocities = (
             {name: tensor[slots] for name, tensor in arrays.items()}
@@ -66,18 +68,18 @@ class StackedWeights:
         return part
 
     def move(self, source: int, target: int) -> None:
-        """Put the network of one slot into another, over what was there."""
+        """Copy the network of one slot over that of another."""
         weights = (*self.weights.values(), *self.velocities.values())
         for tensor in (*weights, *self._scaling, *self._target, self.loss):
             tensor[target].copy_(tensor[source])
 
     def step(self, batch: torch.Tensor) -> None:
-        """Make one step of every network, each on a batch of its own.
+        """Make one step of every network, each on its own batch.
 
         Parameters
         ----------
         batch : int64 tensor of shape (n_networks, batch_size), on the device
-            Rows of the data set.
+            Row numbers in the data set.
         """
         n, size = batch.shape
         aten, spec = self._torch.ops.aten, self._spec
@@ -89,8 +91,8 @@ class StackedWeights:
         if self._scaling:
             X.sub_(self._scaling[0]).div_(self._scaling[1])
         if spec.network == "conv":
-            # What the kernel meets at each place: (images, pixels of the kernel + 1, places). The
-            # last line of ones is what the bias is multiplied with.
+            # Patches below the kernel at each position: (images, kernel pixels + 1, positions).
+            # The bias is multiplied with the last line, of ones.
             assert self._inputs.image_shape is not None
             k = spec.kernel_size
             images = X.view(n * size, *self._inputs.image_shape)
@@ -110,6 +112,7 @@ class StackedWeights:
         else:
             certainty = self._torch.log_softmax(outputs, 2)
             self.loss.sub_((certainty * truth).sum((1, 2)))
+            # Of softmax and cross-entropy together the gradient is probability less truth.
             by_output = certainty.exp_().sub_(truth)
         by_hidden = self._torch.bmm(by_output, w["output.weight"].mT)
         aten.threshold_backward.grad_input(by_hidden, hidden, 0, grad_input=by_hidden)
@@ -133,16 +136,21 @@ class StackedWeights:
 def hidden_of(
     X: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, n_pieces: int
 ) -> torch.Tensor:
-    """Give what reaches the hidden units, (n_networks, size, n_hidden), before ReLU.
+    """The hidden units before ReLU.
 
     Parameters
     ----------
     X : float32 tensor of shape (n_networks, size, n_inputs)
-    weight, bias : as ``weight_shapes`` has them, of each network
+    weight, bias : float32 tensors
+        Of the shapes of ``weight_shapes``, the networks in front.
     n_pieces : int
-        Pieces of the inputs that are multiplied side by side and then added: a GPU else gives a few
-        of its multiprocessors the long sums of a few rows (9 ms in place of 2.5 on an H100, of five
-        networks of 264,500 inputs and 1,000 hidden units).
+        Pieces of the inputs that are multiplied side by side and then added. In one piece the long
+        sums of a few rows keep only a few of a GPU's multiprocessors busy: 9 ms in place of 2.5 on
+        an H100, for five networks of 264,500 inputs and 1,000 hidden units.
+
+    Returns
+    -------
+    float32 tensor of shape (n_networks, size, n_hidden)
     """
     import torch
 
@@ -154,15 +162,17 @@ def hidden_of(
 
 
 def by_inputs_of(by_hidden: torch.Tensor, weight: torch.Tensor, n_pieces: int) -> torch.Tensor:
-    """Give gradients by the inputs of a hidden layer, (n_networks, size, n_inputs).
+    """Gradients by the inputs of a hidden layer, (n_networks, size, n_inputs).
 
-    Of a layer that is multiplied in pieces they are made as (n_inputs, size): 2.3 ms in place of
-    3.7 for the networks that ``hidden_of`` names.
+    For a layer that is multiplied in pieces they are computed as (n_inputs, size) and transposed:
+    2.3 ms in place of 3.7 for the networks that ``hidden_of`` names.
 
     Parameters
     ----------
     by_hidden : float32 tensor of shape (n_networks, size, n_hidden)
-        Gradients by what reaches the hidden units.
+        Gradients by the hidden units before ReLU.
+    weight, n_pieces
+        As of ``hidden_of``.
     """
     import torch
 
@@ -172,7 +182,7 @@ def by_inputs_of(by_hidden: torch.Tensor, weight: torch.Tensor, n_pieces: int) -
 
 
 def pieces_of(n_inputs: int) -> int:
-    """The number of equal pieces, at most ``MOST_PIECES``, of the inputs of a long layer."""
+    """How many equal pieces, at most ``MOST_PIECES``, the inputs of a layer are cut into."""
     if n_inputs < LONG:
         return 1
     return max(n for n in range(1, MOST_PIECES + 1) if n_inputs % n == 0)
@@ -184,11 +194,22 @@ def first_weights(
     generators: Sequence[np.random.Generator],
     device: torch.device,
 ) -> Tensors:
-    """Draw first weights of a stack of networks, one for each generator.
+    """Draw the first weights of a stack of networks.
 
-    Uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
-    ``Conv2d`` begin; drawn by numpy, so that they are the same on every device. They are float32
-    tensors of shape (n_networks, *shape), by name, see ``weight_shapes``.
+    They are uniform within 1 / sqrt(inputs of the layer), biases too, as ``torch.nn.Linear`` and
+    ``Conv2d`` begin. numpy draws them, so that they are the same on every device.
+
+    Parameters
+    ----------
+    spec, inputs : NetworkSpec, Inputs
+        Decide the shapes.
+    generators : sequence of numpy.random.Generator
+        One for each network.
+    device : torch.device
+
+    Returns
+    -------
+    dict of str to float32 tensors of shape (n_networks, *shape); see ``weight_shapes``
     """
     import torch
 
@@ -207,5 +228,5 @@ def first_weights(
 
 
 def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Put ``rows`` in the order of one epoch, int64."""
+    """The rows in a random order, that of one epoch, as int64."""
     return generator.permutation(rows).astype(np.int64)

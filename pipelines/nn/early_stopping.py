@@ -1,12 +1,16 @@
-"""Networks for tables, trained together, each until the rows it was not given say so.
+"""Networks for tables, trained together, each until its out-of-bag loss no longer falls.
 
-Every row goes through in large batches, weighted by how often a network drew it. A row that
-it left out weighs nothing in its gradient and takes part in the same products: so its loss,
-which says when to end, costs nothing more. A step of all networks is a few batched products,
-as in ``pipelines.nn.by_hand``, whose hidden layer this is; what differs is the rule of
-the steps: Adam with decoupled weight decay, as ``torch.optim.AdamW`` has it (Loshchilov and
-Hutter, ICLR 2019), a rate that falls along a cosine, and smoothed labels (Szegedy et al.,
-CVPR 2016).
+Rows go through in large batches, weighted by how often a network drew them. An out-of-bag row has
+no weight in a network's gradient but takes part in the same products, so that its loss, which
+decides when training ends, costs nothing extra. A step of all networks is a few batched products,
+as in ``pipelines.nn.by_hand``, with the same hidden layer. The rule of the steps differs: Adam with
+decoupled weight decay [1]_ as in ``torch.optim.AdamW``, a learning rate that falls along a cosine,
+and smoothed labels [2]_.
+
+References
+----------
+.. [1] Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019.
+.. [2] Szegedy et al., Rethinking the Inception architecture for computer vision, CVPR 2016.
 """
 
 from __future__ import annotations
@@ -39,23 +43,34 @@ from pipelines.nn.stack import (
 if TYPE_CHECKING:
     import torch
 
-# Inputs above which the rate is divided by them, as a step of Adam moves every weight alike: Yang
-# and Hu, Feature learning in infinite-width neural networks, ICML 38 (2021).
+# With more inputs than this the learning rate falls in proportion. A step of Adam moves every
+# weight alike, so that with thousands of inputs the first steps would carry predictions beyond any
+# target. Yang and Hu, Feature learning in infinite-width neural networks, ICML 38 (2021).
 WIDE = 256
-LEAST_FALL = 1e-3  # of the left-out rows' loss, in nats: rows that are told apart fall for ever
-REGRESSION_FALL = 1e-3  # a part of it, as that of a regression may come near 0
-# A vote is best where its members are trained a little too long: Sollich and Krogh, Learning with
-# ensembles, NeurIPS 8 (1995).
-SLACK = 0.1  # part of the least loss by which the epoch that is kept may be above it
-SQUARES, EPSILON = 0.999, 1e-8  # of Adam
+# The smallest fall of the out-of-bag loss, in nats, that counts as progress: where rows are told
+# apart perfectly, the loss goes on falling for ever.
+LEAST_FALL = 1e-3
+REGRESSION_FALL = 1e-3  # relative, as the loss of a regression may come near 0
+# The last epoch whose loss is within this fraction of the least is kept: a vote is best where its
+# members are trained a little too long. Sollich and Krogh, Learning with ensembles: how
+# over-fitting can be useful, NeurIPS 8 (1995).
+SLACK = 0.1
+SQUARES, EPSILON = 0.999, 1e-8  # beta2 and epsilon of Adam
 
 
 class StackBatch(NamedTuple):
-    """Rows of a step, a line of each tensor for each network; what fills up a line weighs 0.
+    """The rows of one step, one line of each tensor for each network; padding has weight 0.
 
-    ``X`` and ``targets`` are scaled. ``drawn`` are weights, (n_networks, size), that sum to 1 over
-    a network's rows, ``out_of_bag`` those of the two halves of the rows left out, (n_networks, 2,
-    size), which do so together; beyond the first ``n_drawn`` rows of a line nothing is drawn.
+    Attributes
+    ----------
+    X, targets : float32 tensors of shape (n_networks, size, n)
+        Scaled.
+    drawn : float32 tensor of shape (n_networks, size)
+        Weights of the drawn rows; over an epoch those of a network sum to 1.
+    out_of_bag : float32 tensor of shape (n_networks, 2, size)
+        Weights of the two halves of the out-of-bag rows; over an epoch both together sum to 1.
+    n_drawn : int
+        Beyond the first ``n_drawn`` rows of a line no row is drawn.
     """
 
     X: torch.Tensor
@@ -66,7 +81,9 @@ class StackBatch(NamedTuple):
 
 
 class FlatNetworks:
-    """Networks of one specification, all weights of one in a line of ``flat``.
+    """Networks of one specification, each with all its weights in one line of ``flat``.
+
+    A step of Adam is then a few operations on whole matrices, for all layers together.
 
     Attributes
     ----------
@@ -100,7 +117,7 @@ class FlatNetworks:
         self._steps = 0
 
     def views_of(self, flat: torch.Tensor) -> Tensors:
-        """Views of lines like those of ``flat``: (n_networks, *shape), by name."""
+        """Views of a matrix laid out like ``flat``: (n_networks, *shape), by name."""
         views, first = {}, 0
         for name, shape in self._shapes.items():
             size = math.prod(shape)
@@ -109,12 +126,14 @@ class FlatNetworks:
         return views
 
     def step(self, batch: StackBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Make one step of every network; return the batch's share of both losses before it.
+        """Make one step of every network.
 
         Returns
         -------
-        loss of the rows drawn, float32 tensor of shape (n_networks,), and of the halves of those
-        left out, (n_networks, 2)
+        of_drawn : float32 tensor of shape (n_networks,)
+            What the batch adds to the epoch's loss of the drawn rows, before the step.
+        of_left_out : float32 tensor of shape (n_networks, 2)
+            The same of the two halves of the out-of-bag rows.
         """
         torch, w, by = self._torch, self._weights, self._by
         hidden = torch.baddbmm(w["hidden.bias"], batch.X, w["hidden.weight"]).relu_()
@@ -127,6 +146,7 @@ class FlatNetworks:
         of_drawn = (losses * batch.drawn).sum(1)
         of_left_out = (losses[:, None] * batch.out_of_bag).sum(2)
 
+        # Only drawn rows have a gradient.
         X, targets, hidden, outputs, weights = (
             tensor[:, : batch.n_drawn]
             for tensor in (batch.X, batch.targets, hidden, outputs, batch.drawn[..., None])
@@ -157,10 +177,14 @@ class FlatNetworks:
 
 
 def widen_weights(weights: Tensors) -> Tensors:
-    """Widen first weights of a layer from 1 / sqrt(inputs) to sqrt(6 / (inputs + outputs)).
+    """Rescale first weights within 1 / sqrt(inputs) to sqrt(6 / (inputs + outputs)) [1]_.
 
-    Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks
-    (AISTATS 2010), as scikit-learn's networks begin: members then differ more.
+    scikit-learn's networks begin with these, and members then differ more.
+
+    References
+    ----------
+    .. [1] Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
+       networks, AISTATS 2010.
     """
     shapes = {name: weights[name.replace("bias", "weight")].shape[1:] for name in weights}
     bounds = {name: math.sqrt(6 * n / (n + n_outputs)) for name, (n, n_outputs) in shapes.items()}
@@ -174,11 +198,11 @@ def train_with_early_stopping(
 ) -> Iterator[Progress | TrainedNetwork[Result]]:
     """Train one network for each part of a stack; see ``pipelines.nn.train.train_stack``.
 
-    A network is kept as it was after the last epoch in which the loss of its left-out rows,
-    measured while the weights moved, was within ``SLACK`` of the least, of a regression the least;
-    of one that left out none the rows it drew decide. That epoch is looked for thrice, by all of
-    those rows and by each half of them, see ``TrainedNetwork.crossed``, each time until as many
-    epochs as the patience says have bettered nothing.
+    A network is kept as it was after the last epoch whose out-of-bag loss, measured while the
+    weights moved, was within ``SLACK`` of the least; in a regression, after the epoch of the least.
+    A network without out-of-bag rows is judged by the rows it drew. The epoch is looked for three
+    times, by all out-of-bag rows and by each half of them (see ``TrainedNetwork.crossed``), each
+    time until ``patience`` epochs have brought no progress.
     """
     import torch
 
@@ -189,7 +213,7 @@ def train_with_early_stopping(
     initial_weights = widen_weights(first_weights(spec, inputs, generators, rows.device))
     epoch_rows = _EpochRows(rows, parts, training.batch_size)
     nets = FlatNetworks(spec, inputs, initial_weights, training, epoch_rows.n_batches)
-    # Lines: by all rows left out, by the first half of them, by the second.
+    # First axis: judged by all out-of-bag rows, by their first half, by their second half.
     kept_weights = nets.flat.expand(3, -1, -1).clone()
     least = np.full((3, len(parts)), np.inf, dtype=np.float32)
     stale_epochs, left_out_weights = np.zeros_like(least), epoch_rows.left_out_weights
@@ -199,7 +223,7 @@ def train_with_early_stopping(
     for epoch in range(training.max_epochs):
         yield Progress(epoch / training.max_epochs)
         sums = [nets.step(batch) for batch in epoch_rows.batches()]
-        # A few numbers of each network, with which numpy is faster than torch.
+        # A few numbers for each network, with which numpy is faster than torch.
         drawn_losses, left_out_losses = (
             torch.stack(batch_losses).sum(0).cpu().numpy()
             for batch_losses in zip(*sums, strict=True)
@@ -240,16 +264,17 @@ def train_with_early_stopping(
 
 
 class _EpochRows:
-    """The rows of every network, in the order of an epoch, cut into as many batches for each.
+    """The rows of every network in the order of an epoch, cut into equally many batches for each.
 
-    Each draws its orders by its own generator, as if it were alone.
+    Each network draws its orders from its own generator, as if it were trained alone.
     """
 
     def __init__(self, rows: DeviceRows, parts: Sequence[StackPart], batch_size: int) -> None:
         self._rows, self._parts = rows, parts
         self._scaling = stack_scaling(parts, rows.device)
         self._target = stack_scaling(parts, rows.device, "target")
-        # Of each network its rows, what those drawn weigh, and those left out, in two halves.
+        # For each network: its rows, the weights of the drawn ones, and those of the two halves of
+        # the out-of-bag rows, which are the even and the odd ones of them.
         self._row_sets = []
         for part in parts:
             out_of_bag = part.out_of_bag
@@ -264,6 +289,7 @@ class _EpochRows:
         halves = np.array([row_set[2].sum(1) for row_set in self._row_sets]).T
         self.left_out_weights = np.concatenate([halves.sum(0)[None], halves]).astype(np.float32)
         self.n_batches = math.ceil(max(len(row_set[0]) for row_set in self._row_sets) / batch_size)
+        # In a single batch the order of rows does not matter: it is made once for all epochs.
         self._whole = list(self._cut()) if self.n_batches == 1 else None
 
     def batches(self) -> Iterable[StackBatch]:
@@ -284,9 +310,8 @@ class _EpochRows:
             index = np.zeros((len(pieces), size), dtype=np.int64)
             weights = np.zeros((3, len(pieces), size), dtype=np.float32)
             for number, (order, row_set) in enumerate(zip(pieces, self._row_sets, strict=True)):
-                piece = order[
-                    np.argsort(row_set[1][order] == 0, kind="stable")
-                ]  # those drawn come first
+                # Drawn rows come first, so that a step can drop the others before the gradient.
+                piece = order[np.argsort(row_set[1][order] == 0, kind="stable")]
                 index[number, : len(piece)] = row_set[0][piece]
                 weights[:, number, : len(piece)] = row_set[1][piece], *row_set[2][:, piece]
             flat = torch.from_numpy(index).to(device).view(-1)

@@ -1,4 +1,4 @@
-"""One network as a scikit-learn estimator, beside others in a search: for classes or numbers."""
+"""One network as a scikit-learn estimator, to be searched beside others: classes or numbers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from pipelines.nn.stack import DIVERGED, OK, StackPart, Tensors, fit_target_scal
 from pipelines.sklearn_private import Interval, StrOptions
 
 AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
-HELD_OUT = 0.1  # of the training rows of a network that they end, as scikit-learn's MLP holds out
-# Of Adam; of a one-cycle schedule the highest; of plain stochastic gradient descent.
+# The fraction of the training rows that is held out where they end the training: as much as
+# ``validation_fraction`` of scikit-learn's ``MLPClassifier``.
+HELD_OUT = 0.1
+# Default learning rates: of Adam (table), of plain stochastic gradient descent (conv, mlp), and the
+# highest of a one-cycle schedule (cnn).
 RATES = {"table": 0.03, "cnn": 0.08, "conv": 0.02, "mlp": 0.02}
 FLOATS = (np.float64, np.float32)  # dtypes of rows
 FITTED_HERE = "_is_fitted_here"
-OF_OTHERS = {"sgd": 0.03, "adamw": 0.003}
+OF_OTHERS = {"sgd": 0.03, "adamw": 0.003}  # of any other network, by optimiser
 
 
 class NetworkEstimator(BaseEstimator):
-    """A neural network; its features are standardised, but for pixels.
+    """A neural network on standardised features; pixels are taken as they are.
 
     Parameters
     ----------
@@ -43,36 +46,40 @@ class NetworkEstimator(BaseEstimator):
         ``"table"``, ``"mlp"``, ``"conv"``, ``"cnn"``, a name of ``torchvision.models`` or
         ``"FILE.py:Class"``, see ``BaggedNets``; "auto" takes ``cnn`` for images, else ``table``.
     n_hidden_layer : int, default 64
-        Outputs of the hidden layer of ``table``, ``mlp`` and ``conv``.
+        Units of the hidden layer of ``table``, ``mlp`` and ``conv``.
     n_conv_layer : int, default 16
         Channels of the first convolution of ``conv`` and ``cnn``.
     kernel_size : int, default 3
         Pixels on a side of the convolution of ``conv``.
     learning_rate : float, optional
-        By default 0.03 of ``table``, 0.08 of ``cnn``, 0.02 of ``conv`` and ``mlp``, of others
-        0.03, or 0.003 by ``"adamw"``.
+        By default 0.03 for ``table``, 0.08 for ``cnn``, 0.02 for ``conv`` and ``mlp``; for any
+        other network 0.03, or 0.003 with ``"adamw"``.
     momentum : float, default 0.9
+        Of stochastic gradient descent; of Adam its first beta. In [0, 1).
     batch_size, max_epochs, optimizer, schedule, weight_decay, patience
-        See ``BaggedNets``. Where ``patience`` is given, and of ``table``, a tenth of the rows is
-        held out, and their loss ends the training.
+        See ``BaggedNets``. With ``patience``, and always for ``table``, a tenth of the rows is held
+        out, and their loss ends the training.
     label_smoothing : float, optional
-        See ``BaggedNets``; of classes alone.
+        See ``BaggedNets``; for classifiers only.
     augment, precision : str
         See ``BaggedNets``.
     image_shape : (height, width) or (channels, height, width), optional
-        Of rows that are images; by default they are a table.
-    device : {"cpu", "gpu"}
+        The shape of the image in each row; by default rows are a table.
+    device : {"cpu", "gpu"}, default "cpu"
     random_state : int, default 0
 
     Attributes
     ----------
-    weights_ : arrays by name
-    scaling_ : FittedScaling of the features
+    weights_ : dict of str to arrays
+    scaling_ : FittedScaling
+        Of the features.
+    target_ : FittedScaling, optional
+        In a regression, of the targets.
 
     Notes
     -----
-    One that was read from a file, or came from another process, imports no code of the user's own
-    by the name of its ``network``: it is fitted where it is asked, or see ``name_again``.
+    A network that was read from a file, or came from another process, does not import the user's
+    code that its ``network`` names: it predicts where it was fitted, or after ``name_again``.
     """
 
     target_: FittedScaling | None = None
@@ -137,7 +144,7 @@ class NetworkEstimator(BaseEstimator):
 
     @property
     def spec(self) -> NetworkSpec:
-        """Its hyper-parameters."""
+        """The kind of network and its hyper-parameters, with defaults filled in."""
         auto = "table" if self.image_shape is None else "cnn"
         network = auto if self.network == "auto" else self.network
         rate = RATES.get(network, OF_OTHERS.get(self.optimizer or "sgd", 0.03))
@@ -151,16 +158,16 @@ class NetworkEstimator(BaseEstimator):
         )
 
     def inputs(self, n_features: int, n_classes: int) -> Inputs:
-        """Return the shapes of what it takes and gives."""
+        """The shapes of the network's inputs and outputs."""
         return Inputs(n_features, n_classes, self.image_shape and tuple(self.image_shape))
 
     def training(self, n_rows: int) -> TrainingSettings:
-        """The settings of its training on so many rows.
+        """The settings for training on ``n_rows`` rows.
 
         Raises
         ------
         ValueError
-            A parameter is not what it must be.
+            A parameter is invalid.
         """
         self._validate_params()
         choices = {
@@ -177,11 +184,11 @@ class NetworkEstimator(BaseEstimator):
 
     @property
     def scaling(self) -> Scaling:
-        """How its rows are scaled: by themselves, but pixels not at all."""
+        """How rows are scaled: features are standardised, pixels are not scaled."""
         return Scaling("standardise" if self.image_shape is None else "none")
 
     def part(self, rows: np.ndarray) -> StackPart:
-        """Return the network that is trained on rows, with those held out that end its training."""
+        """The network as a part of a stack: rows to train on, and those held out to end it."""
         generator = generator_of(self.random_state)
         left_out = rows[:0]
         if self.patience is not None or self.spec.network == "table":
@@ -193,10 +200,16 @@ class NetworkEstimator(BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the network.
 
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels; of a regression numbers.
+
         Raises
         ------
         ValueError
-            The rows cannot be used, or its loss ceases to be a number.
+            The rows cannot be used, or the training diverges.
         """
         need_torch()
         rows, y = validate_data(self, X, y, dtype=FLOATS, y_numeric=is_regressor(self))
@@ -226,6 +239,7 @@ class NetworkEstimator(BaseEstimator):
         self._is_fitted_here = True
         return self
 
+    # That it was fitted here is not stored: elsewhere ``network`` may name code of somebody else's.
     def __getstate__(self) -> dict[str, Any]:
         return {
             name: value for name, value in super().__getstate__().items() if name != FITTED_HERE
@@ -235,21 +249,21 @@ class NetworkEstimator(BaseEstimator):
         super().__setstate__({name: value for name, value in state.items() if name != FITTED_HERE})
 
     def name_again(self, network: str) -> None:
-        """Name the user's own network, whose code is then imported to ask this one of a file."""
+        """Name the user's own network again after loading; its code is imported only then."""
         self.network, self._is_fitted_here = network, True
 
     def learn_targets(self, y: np.ndarray) -> np.ndarray:
-        """Return class codes, whose labels are set then, or numbers.
+        """Class codes, after ``classes_`` is set; of a regression the targets as float64.
 
         Raises
         ------
         ValueError
-            The targets are such that nothing can be learned of them.
+            Nothing can be learned from such targets.
         """
         raise NotImplementedError
 
     def _ask(self, X: ArrayLike) -> np.ndarray:
-        """Return what the network says of rows, (n_samples, n_outputs); see ``Prediction``."""
+        """The network's outputs for rows, (n_samples, n_outputs); see ``Prediction``."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=FLOATS)
         inputs = self.inputs(self.n_features_in_, len(getattr(self, "classes_", ())))
@@ -260,11 +274,22 @@ class NetworkEstimator(BaseEstimator):
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
-    """A neural network of classes; its parameters and attributes are those of ``NetworkEstimator``.
+    """A neural network for classification.
+
+    Its parameters and attributes are those of ``NetworkEstimator``.
 
     Attributes
     ----------
-    classes_ : labels of shape (n_classes,)
+    classes_ : array of shape (n_classes,)
+        The labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pipelines.nn.estimator import NetworkClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> NetworkClassifier().fit(X, y).predict_proba(X[:5]).shape
+    (5, 3)
     """
 
     def learn_targets(self, y: np.ndarray) -> np.ndarray:
@@ -276,25 +301,53 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return codes.astype(np.int32)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return the certainty of the classes, an array of shape (n_samples, n_classes)."""
+        """Softmax probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float32 array of shape (n_samples, n_classes)
+        """
         return self._ask(X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return the most certain class of each row, an array of shape (n_samples,)."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Labels.
+        """
         codes = self.predict_proba(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
-    """A neural network of numbers, trained on half the squared error of standardised targets.
+    """A neural network for regression, trained on half the squared error of standardised targets.
 
     Its parameters and attributes are those of ``NetworkEstimator``. Targets are standardised on
-    the rows that it is trained on; predictions are in their units.
+    the rows that the network is trained on; predictions are in the targets' units.
 
     Attributes
     ----------
-    target_ : FittedScaling of the targets
+    target_ : FittedScaling
+        Of the targets.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from pipelines.nn.estimator import NetworkRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> NetworkRegressor().fit(X, y).predict(X[:5]).shape
+    (5,)
     """
 
     def learn_targets(self, y: np.ndarray) -> np.ndarray:
@@ -302,5 +355,14 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return numbers_of(y)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return the number of each row, float64 of shape (n_samples,)."""
+        """The predicted targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+        """
         return self._ask(X)[:, 0]

@@ -1,7 +1,8 @@
-"""Fixed features of images: histograms of gradients, or the last layers of a known network.
+"""Fixed features of images: HOG [1]_, or the penultimate layer of a network of torchvision.
 
-Dalal and Triggs (2005), Histograms of oriented gradients for human detection. Of a network of
-``torchvision.models`` the input of its last linear layer is taken.
+References
+----------
+.. [1] Dalal and Triggs, Histograms of oriented gradients for human detection, CVPR 2005.
 """
 
 from __future__ import annotations
@@ -23,21 +24,27 @@ from pipelines.errors import InputError, nearest, opt
 
 HOG, RANDOM = "hog", "random"
 ORIENTATIONS, CELLS_OF_A_BLOCK = 9, 2  # of hog
-CELLS = (7, 4)  # along the shorter side; of two scales, which err a seventh less than one on MNIST
-AT_ONCE = 64  # images that a network takes
+# Cells along the shorter side, at two scales: on MNIST these err a seventh less than one scale.
+CELLS = (7, 4)
+AT_ONCE = 64  # images in a batch of a network
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """A map from images to features that learns nothing from them; it goes to every worker.
+    """A map from images to features that is not fitted to them; every worker gets a copy.
 
     Attributes
     ----------
-    name : "hog", or a network of ``torchvision.models``
-    size : side to which a network's images are resized; None for that of its weights
-    weights : SHA-256, in hex, of the file of weights; "random", or "" for what has none
-    content : of that file
-    weights_name : of the weights in torchvision, which says how images are brought to a network
+    name : str
+        "hog", or a network of ``torchvision.models``.
+    size : int, optional
+        Side in pixels to which images are resized for a network; by default that of its weights.
+    weights : str
+        SHA-256, in hex, of the file of weights; "random", or "" for hog.
+    content : bytes
+        The content of that file, since workers may not see it.
+    weights_name : str
+        The name of the weights in torchvision, which decides how images are prepared.
     """
 
     name: str
@@ -48,16 +55,21 @@ class Extractor:
 
     @classmethod
     def of(cls, name: str, size: int | None = None, weights: str | None = None) -> Extractor:
-        """Make the extractor of that name, with its weights in memory.
+        """Make an extractor, with its weights in memory.
 
         Parameters
         ----------
-        weights : a file, "random", or None for one that lies where ``torch.hub`` keeps them
+        name : str
+            "hog", or a network of ``torchvision.models``.
+        size : int, optional
+            As the attribute.
+        weights : str, optional
+            A file, or "random"; by default a file in the cache of ``torch.hub``.
 
         Raises
         ------
         InputError
-            There is none of that name, a package is missing, or no file of weights is there.
+            The name is unknown, a package is missing, or there is no usable file of weights.
         """
         if name == HOG:
             if find_spec("skimage") is None:
@@ -108,13 +120,12 @@ class Extractor:
                 f"{error.strerror}; check the path"
             ) from None
         extractor = cls(name, size, hashlib.sha256(content).hexdigest(), content, default.name)
-        _network(
-            extractor, "cpu"
-        )  # whatever is wrong with the file is said before there are workers
+        # A damaged file is refused here, before there are workers.
+        _network(extractor, "cpu")
         return extractor
 
     def describe(self) -> dict[str, Any]:
-        """What the features depend on, for ``run.json`` and the name of the cache."""
+        """All that the features depend on, for ``run.json`` and the name of the cache."""
         return {
             "name": self.name,
             "size": self.size,
@@ -123,13 +134,14 @@ class Extractor:
         }
 
     def features(self, X: np.ndarray, shape: ImageShape, device: str = "cpu") -> np.ndarray:
-        """Extract the features of images, float32 of shape (n, n_features).
+        """The features of images, float32 of shape (n, n_features).
 
         Parameters
         ----------
         X : uint8 array of shape (n, channels * height * width)
-        shape : ``Dataset.image_shape``
-        device : {"cpu", "gpu"}, where a network computes
+        shape : (height, width) or (channels, height, width)
+        device : {"cpu", "gpu"}
+            Where a network computes; HOG is computed on the CPU.
         """
         images = X.reshape(len(X), *channels_height_width(shape))
         if self.name == HOG:
@@ -157,7 +169,7 @@ class Extractor:
 
 @lru_cache(maxsize=1)
 def _network(extractor: Extractor, device: str) -> tuple[Any, Any]:
-    """The network without its last layer, and what brings images to it."""
+    """The network without its last layer, and the transform that prepares images for it."""
     import torch
     from torchvision import models
     from torchvision.transforms._presets import ImageClassification

@@ -1,4 +1,4 @@
-"""Train networks as the device has room for them; and members of an ensemble, which are kept."""
+"""Train as many networks together as fit on the device; refit those that become members."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from pipelines.nn.stack import (
 from pipelines.nn.train import train_stack
 
 GIB = 2**30
-DATA_SHARE = 0.9  # of a GPU's free memory that is planned with; the rest is torch's own
+DATA_SHARE = 0.9  # the fraction of a GPU's free memory to plan with; torch itself needs some
 
 ScoreRows = Callable[[np.ndarray], Score]
 
 
 class NoRoomError(RuntimeError):
-    """The device does not hold even one network of a spec."""
+    """The device has too little memory for even one network."""
 
 
 def generator_of(seed: int, number: int = 0) -> np.random.Generator:
-    """The generator of a network, of ``SeedSequence(seed).spawn(n)[number]``.
+    """The random generator of a network, that of ``SeedSequence(seed).spawn(n)[number]``.
 
-    It draws the network's first weights, then its orders.
+    It draws the network's first weights, then the orders of its epochs.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
 
@@ -58,27 +58,33 @@ def fit_networks(
     collect: Callable[[int, Tensors, ScoreRows], Result],
     n_rows: int | None = None,
 ) -> Iterator[Progress | TrainedNetwork[Result]]:
-    """Train networks of one architecture together, each on rows of its own.
+    """Train networks of one architecture together, each on its own rows.
 
     Where the device has no room for all of them at once they are trained in turns, with the same
     result.
 
     Parameters
     ----------
-    parts : of each network its spec, rows, rows left out and generator
-    collect : function of a network's number, its weights and what scores it on rows
-        See ``train_stack``.
-    n_rows : of the smallest part of all that take the same steps, see ``Stack``; by default of
-        these
+    data : FoldedData
+    parts : sequence of StackPart
+        Of each network its spec, rows, out-of-bag rows and generator.
+    inputs : Inputs
+    training : TrainingSettings
+    collect : function of a network's number, its weights and a function that scores it on rows
+        Called when the network has ended; see ``train_stack``.
+    n_rows : int, optional
+        Rows of the smallest part that takes the same steps, see ``Stack``; by default the smallest
+        of ``parts``.
 
     Yields
     ------
-    Trained, for each of ``parts`` in their order; and between them progress.
+    TrainedNetwork or Progress
+        Each network in the order of ``parts``, and progress in between.
 
     Raises
     ------
     NoRoomError
-        The device does not hold even one.
+        The device has too little memory for even one network.
     """
     n = len(parts)
     assert parts[0].spec is not None
@@ -104,14 +110,18 @@ def fit_networks(
 
 @dataclass(frozen=True, eq=False)
 class Refitted:
-    """A network that was trained to be kept; without a member where its training diverged.
+    """A network that was trained to be a member; where training diverged there is no member.
 
     Attributes
     ----------
-    trained : Trained, with its score on the distinct training rows that its sample left out
-    training_error : of the distinct rows that it was trained on; None of a regression
-    test : Prediction of the test rows
-    out_of_bag : OutOfBagPrediction
+    trained : TrainedNetwork
+        With its score on the out-of-bag rows.
+    training_error : float, optional
+        Of the distinct rows that it was trained on; None in a regression.
+    member : Member, optional
+    test : Prediction, optional
+        Of the test rows.
+    out_of_bag : OutOfBagPrediction, optional
     """
 
     trained: TrainedNetwork[Score]
@@ -128,15 +138,27 @@ def refit(
     training: TrainingSettings,
     X_test: Any,
 ) -> Iterator[Progress | Refitted]:
-    """Train networks to be kept, and ask them about the test rows and those they left out.
+    """Train members, and predict the test rows and each member's out-of-bag rows.
 
-    The predictions of the test rows ``X_test`` lie where they were computed. See ``fit_networks``.
+    Parameters
+    ----------
+    data, parts, inputs, training
+        As of ``fit_networks``.
+    X_test : array or DataFrame of shape (n_test, n_features)
+        Unscaled test rows.
+
+    Yields
+    ------
+    Refitted or Progress
+        Each member in the order of ``parts``, and progress in between. Predictions of test rows
+        stay on the device that computed them.
     """
 
     def collect(
         number: int, weights: Tensors, score: ScoreRows
     ) -> tuple[Score, Score, dict[str, np.ndarray]]:
-        # A copy: on a CPU, numpy() is a view. What a module only counts it need not remember.
+        # Copies, as numpy() is a view on a CPU and the stack uses that memory again. Integers are
+        # left out: they are counters, such as those of batch normalisation.
         numbers = {
             name: np.array(weight.cpu().numpy())
             for name, weight in weights.items()
@@ -167,6 +189,8 @@ def refit(
             spec, inputs, weights, data.scaling_for(part.rows), target=target
         ).with_novelty(take_rows(data.X, distinct), data.y[distinct], training)
         of_out_of_bag = member.predict(take_rows(data.X, left_out), training).on_host()
+        # Rows that ended the training look better to the network than new ones do, so each half of
+        # them is predicted by the network as the other half would have ended it.
         for first, other in enumerate(fit.crossed):
             numbers = {name: np.array(array.cpu().numpy()) for name, array in other.items()}
             stopped = replace(member, weights=numbers, novelty=None)
@@ -184,16 +208,25 @@ def refit(
 def room_for(
     data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings, n: int
 ) -> int:
-    """How many of n networks the device holds together.
+    """How many of ``n`` networks the device holds at once.
 
-    On a GPU what is free now counts, and what torch or RMM's pool keeps of it unused: another
-    worker, a desktop or another library may hold the rest. The rows, which a process places
-    once, are counted in ``training_bytes`` again: a few parts in a hundred on the safe side.
+    On a GPU this counts the memory that is free now and what torch's or RMM's pool keeps unused, as
+    another worker, a desktop or another library may hold the rest. ``training_bytes`` counts the
+    rows again, though a process places them only once: a few per cent on the safe side.
+
+    Parameters
+    ----------
+    data : FoldedData
+    spec, inputs : NetworkSpec, Inputs
+        Of each network.
+    training : TrainingSettings
+        Its ``memory_bytes`` take the place of what is free.
+    n : int
 
     Raises
     ------
     NoRoomError
-        Not even one.
+        There is too little memory for even one.
     """
     limit = training.memory_bytes
     if limit is None and training.device != "cpu":

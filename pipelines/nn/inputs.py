@@ -1,4 +1,4 @@
-"""The shapes of a network's inputs and outputs."""
+"""The shapes of a network's inputs, outputs and weights."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class NotNamed:
-    """In the place of a network's module where a file alone names it: no code of it is run."""
+    """Stands for the module of a network that only a file names: its code is not run."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows of a data set as a network sees them.
+    """The rows of a data set as a network takes them.
 
     Attributes
     ----------
+    n_features : int
     n_classes : int
-        0 of a regression, whose networks have one output, the target in standard deviations.
-    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, or
-        None for a table
+        0 in a regression, whose networks have one output, the standardised target.
+    image_shape : tuple of int, optional
+        (height, width) of gray images, (channels, height, width) of coloured ones; None for a
+        table.
     module : torch.nn.Module, or a function that returns one, optional
-        The user's own network, where Python gave it in place of a name; ``NotNamed`` of one
-        that was loaded.
+        The user's own network, where it was passed as an object and not by name; ``NotNamed`` for
+        one that was loaded from a file.
     """
 
     n_features: int
@@ -37,21 +39,21 @@ class Inputs:
 
     @property
     def is_regression(self) -> bool:
-        """Whether networks predict a number."""
+        """Whether networks predict numbers and not classes."""
         return self.n_classes == 0
 
     @property
     def n_outputs(self) -> int:
-        """Outputs of a network: one for each class, one of a regression."""
+        """Outputs of a network: one for each class, or one in a regression."""
         return self.n_classes or 1
 
     def positions(self, kernel_size: int) -> tuple[int, int]:
-        """Count the places a kernel fits on the image, one pixel apart: (rows, columns).
+        """Positions of a kernel on the image, one pixel apart: (rows, columns).
 
         Raises
         ------
         InputError
-            There is no gray image, or it is smaller than the kernel.
+            The rows are no gray images, or these are smaller than the kernel.
         """
         if self.image_shape is None:
             raise InputError(
@@ -69,10 +71,10 @@ class Inputs:
 
 
 def weight_shapes(spec: NetworkSpec, inputs: Inputs) -> Shapes:
-    """Shapes of a network's weights, by name, first layer first.
+    """The shapes of a network's weights by name, first layer first.
 
-    ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a row for each channel, its
-    bias at the end. Of the other layers ``weight`` is (inputs, outputs), ``bias`` (1, outputs).
+    ``conv.weight`` is (n_conv_layer, kernel_size ** 2 + 1): a line for each channel, with its bias
+    at the end. Of the other layers ``weight`` is (inputs, outputs) and ``bias`` is (1, outputs).
     """
     shapes: Shapes = {}
     n_inputs = inputs.n_features
@@ -88,7 +90,7 @@ def weight_shapes(spec: NetworkSpec, inputs: Inputs) -> Shapes:
 
 
 def fan_in(name: str, shapes: Shapes) -> int:
-    """How many inputs an output has of the layer that the array ``name`` belongs to."""
+    """Inputs of each output in the layer that the array ``name`` belongs to."""
     if name == "conv.weight":
         return shapes[name][1] - 1
     return shapes[name.replace("bias", "weight")][0]

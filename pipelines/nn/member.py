@@ -1,4 +1,4 @@
-"""Trained networks as plain numbers: one member, and the ensemble they make."""
+"""Trained networks as plain arrays: one member, and the ensemble of several."""
 
 from __future__ import annotations
 
@@ -33,25 +33,31 @@ if TYPE_CHECKING:
     import torch
 
 NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
-TARGET = ("center", "scale")  # numbers of a target's ``FittedScaling``
-NOVELTY_ROWS = 5000  # training rows whose features are fitted
-SHRINKAGE = 0.01  # part of the covariance that is taken to be alike in all directions
+TARGET = ("center", "scale")  # numbers of the target's ``FittedScaling``
+NOVELTY_ROWS = 5000  # training rows, at most, to which ``FeatureDistance`` is fitted
+# The fraction of the covariance that is made equal in all directions: hidden units that never fire
+# would else leave it singular.
+SHRINKAGE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureDistance:
-    """The Mahalanobis distance of features to the nearest mean of a class.
+    """The Mahalanobis distance of features to the nearest class mean [1]_.
 
-    The covariance within the classes is common to all. Lee, Lee, Lee and Shin, A simple
-    unified framework for detecting out-of-distribution samples, NeurIPS 31 (2018).
+    All classes share one covariance, that within the classes.
 
     Attributes
     ----------
     whitening : float32 array of shape (n_features, n_features)
-        Brings features to unit covariance within classes, in units of the median distance
-        of the rows it was fitted on, so that those of several networks can be averaged.
+        Brings features to unit covariance within classes, in units of the median distance of the
+        rows it was fitted on, so that the distances of several networks can be averaged.
     centers : float32 array of shape (n_classes, n_features)
         Whitened means of the classes that have rows.
+
+    References
+    ----------
+    .. [1] Lee, Lee, Lee and Shin, A simple unified framework for detecting out-of-distribution
+       samples and adversarial attacks, NeurIPS 31 (2018).
     """
 
     whitening: np.ndarray
@@ -59,7 +65,7 @@ class FeatureDistance:
 
     @classmethod
     def of(cls, features: np.ndarray, y: np.ndarray) -> Self:
-        """Fit features, of shape (n_rows, n_features), of rows of the classes ``y``."""
+        """Fit to features of shape (n_rows, n_features) of rows of the classes ``y``."""
         rows = features.astype(np.float64)
         classes, codes = np.unique(y, return_inverse=True)
         means = np.stack([rows[codes == code].mean(axis=0) for code in range(len(classes))])
@@ -75,9 +81,9 @@ class FeatureDistance:
         return cls(whitening.astype(np.float32), (means @ whitening).astype(np.float32))
 
     def distance(self, features: Any) -> torch.Tensor:
-        """Distances of features, of shape (n_rows, n_features): float32, (n_rows,).
+        """The distances of features of shape (n_rows, n_features), float32 of shape (n_rows,).
 
-        The features are an array or a tensor, on whose device the distances are.
+        Features are an array or a tensor; the distances are on the same device.
         """
         import torch
 
@@ -85,43 +91,46 @@ class FeatureDistance:
         whitening, centers = (
             torch.as_tensor(array).to(rows) for array in (self.whitening, self.centers)
         )
-        # The faster mode takes differences of squares, which loses digits.
+        # The faster mode subtracts squares, which loses digits.
         exact = "donot_use_mm_for_euclid_dist"
         return torch.cdist(rows @ whitening, centers, compute_mode=exact).amin(1).float()
 
 
 class Prediction(NamedTuple):
-    """What a member says of rows; of one asked on a GPU, cupy arrays where cupy is installed.
+    """The prediction of a member: numpy arrays, or cupy's from a GPU where cupy is installed.
 
     Attributes
     ----------
     outputs : float32 array of shape (n_rows, n_classes)
-        Softmax certainty; of a regression the target in its units, float64 of shape (n_rows, 1).
+        Softmax probabilities; in a regression the target in its units, float64 of shape
+        (n_rows, 1).
     distance : float32 array of shape (n_rows,)
-        See ``FeatureDistance``; not a number of a member that has none.
+        See ``FeatureDistance``; NaN for a member without one.
     """
 
     outputs: np.ndarray
     distance: np.ndarray
 
     def on_host(self) -> Prediction:
-        """The same as numpy arrays."""
+        """The prediction as numpy arrays."""
         return Prediction(*map(to_host, self))
 
     def on(self, device: str) -> Prediction:
-        """The same as a member that is asked on ``device`` says it."""
+        """The prediction as arrays of the kind that a member on ``device`` would give."""
         if device == "cpu" or find_spec("cupy") is None:
             return self.on_host()
         return Prediction(*(to_device(array, device) for array in self))
 
 
 class OutOfBagPrediction(NamedTuple):
-    """What a member says of the third of the training rows that its bootstrap sample left out.
+    """A member's prediction of its out-of-bag rows: those, about a third, that it did not draw.
 
     Attributes
     ----------
     rows : int32 array of shape (n_left_out,)
-    outputs, distance : as of ``Prediction``
+        Row numbers in the training rows.
+    outputs, distance
+        As of ``Prediction``.
     """
 
     rows: np.ndarray
@@ -131,17 +140,19 @@ class OutOfBagPrediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A network of the ensemble.
+    """A trained network of an ensemble.
 
     Attributes
     ----------
-    weights : float32 arrays by name, of the shapes ``weight_shapes`` gives
+    spec, inputs : NetworkSpec, Inputs
+    weights : dict of str to float32 arrays
+        For ``BY_HAND`` of the shapes of ``weight_shapes``; else the state of the module.
     scaling : FittedScaling or TablePreprocessor
         Applied to rows before the network.
     novelty : FeatureDistance, optional
-        Of its last hidden layer; see ``knowing``.
+        Of its last hidden layer; see ``with_novelty``.
     target : FittedScaling, optional
-        Of a regression, that of the targets it was trained on; both are numbers.
+        In a regression, the scaling of the targets it was trained on, two numbers.
     """
 
     spec: NetworkSpec
@@ -152,9 +163,9 @@ class Member:
     target: FittedScaling | None = None
 
     def with_novelty(self, X: Any, y: np.ndarray, training: TrainingSettings | None = None) -> Self:
-        """Learn the distance to rows that the member was trained on, and their classes.
+        """The member with a ``FeatureDistance`` fitted to rows that it was trained on.
 
-        The rows of a regression are of one kind.
+        In a regression all rows count as one class.
         """
         subset = slice(None, None, max(1, math.ceil(len(y) / NOVELTY_ROWS)))
         import torch
@@ -167,17 +178,17 @@ class Member:
         return replace(self, novelty=FeatureDistance.of(hidden, classes))
 
     def predict_proba(self, X: Any, training: TrainingSettings | None = None) -> np.ndarray:
-        """The ``outputs`` of unscaled rows, see ``Prediction``."""
+        """The ``outputs`` for unscaled rows, on the host; see ``Prediction``."""
         return self.predict(X, training).on_host().outputs
 
     def predict(self, X: Any, training: TrainingSettings | None = None) -> Prediction:
-        """Predict softmax certainty, or targets, and distance of unscaled rows.
+        """Predict probabilities, or targets, and distances of unscaled rows.
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features); the DataFrame that a ``TablePreprocessor`` takes
-        training : Training, optional
-            Says the device and the precision; a CPU by default.
+        X : array of shape (n_rows, n_features), or the DataFrame that a ``TablePreprocessor`` takes
+        training : TrainingSettings, optional
+            Decides the device and the precision; by default a CPU.
         """
         import torch
 
@@ -203,9 +214,9 @@ class Member:
     def _blocks(
         self, X: Any, training: TrainingSettings | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield answers and the last hidden layer, what the last dense one is given, of rows.
+        """Outputs and last hidden layer (the input of the last dense layer), block by block.
 
-        Of a network without a dense layer, the logarithm of the certainty in its place.
+        A network without a dense layer has the logarithm of its probabilities in its place.
         """
         import torch
 
@@ -223,7 +234,8 @@ class Member:
         step = scoring_rows(self.spec, self.inputs)
         with on_device(training):
             torch_name = torch_device(training.device)
-            # A number has more digits than a certainty, and is not to depend on the rows beside it.
+            # In single precision a product may depend in its last bits on the rows beside it, which
+            # shows in a predicted number.
             double = self.target is not None and self.spec.network in ("mlp", "table")
             dtype = torch.float64 if double else torch.float32
             weights = {
@@ -244,12 +256,12 @@ class Member:
                         "rows must stay within single precision, ±3.4e38, once they are scaled, "
                         f"row {first + int(np.argmax(beyond))} (from 0) does not; check its numbers"
                     )
-                # A copy, for numpy aligns less strictly, and the bits of a product depend on it.
+                # A copy: numpy aligns less strictly, and the last bits of a product depend on it.
                 rows = torch.tensor(block, device=torch_name, dtype=dtype)
                 ask = log_certainty if self.target is None else outputs_of
                 answer = ask(network, weights, rows, self.inputs)
                 hidden = dense_inputs[-1] if dense_inputs else answer
-                if hidden.ndim > 2:  # of each of several places
+                if hidden.ndim > 2:  # a dense layer applied at several positions
                     hidden = hidden.flatten(1, -2).mean(1)
                 yield self._in_units(answer), hidden.float()
                 dense_inputs.clear()
@@ -257,11 +269,11 @@ class Member:
     def _in_units(self, answer: torch.Tensor) -> torch.Tensor:
         if self.target is None:
             return answer.exp()
-        # Twice the precision, as a target may be far from 0 and vary little.
+        # Double precision, as targets may be far from 0 and vary little.
         return answer.double().view(-1, 1) * float(self.target.scale) + float(self.target.center)
 
     def augmented(self, X: np.ndarray, augment: str, seed: int) -> np.ndarray:
-        """Change each image at random; float32 of the shape of ``X``."""
+        """The images augmented at random, float32 of the shape of ``X``."""
         import torch
 
         from pipelines.nn.augment import augment_images
@@ -292,7 +304,7 @@ class Member:
             if name not in ("preparation", "preparation.layout")
             and not name.startswith(("scaling.", "novelty.", "target."))
         }
-        # That of a module is made only when it is asked: a network of the user's own is code.
+        # The shapes of a module are checked when it predicts: to know them would run its code.
         shapes: dict[str, Any] = {name: array.shape for name, array in weights.items()}
         if spec.network in BY_HAND:
             shapes = dict(weight_shapes(spec, inputs))
@@ -309,7 +321,7 @@ class Member:
             parts = scaling.arrays()
             constant = all(array.size == 1 for array in parts.values())
             shapes |= dict.fromkeys(parts, (1 if constant else inputs.n_features,))
-            if constant:  # numbers, as they were: with an array numpy computes in its precision
+            if constant:  # numbers as before, not arrays, whose precision numpy would compute in
                 scaling = FittedScaling(*(array.item() for array in parts.values()))
         elif len(scaling.layout) != inputs.n_features:
             raise ValueError(f"its rows have {len(scaling.layout)} columns")
@@ -323,23 +335,25 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Members that were trained for the same classes, and vote, or for the same target.
+    """Members that were trained for the same classes, on which they vote, or the same target.
 
     Attributes
     ----------
-    members : sequence of Member, at least one
-    classes_ : array of shape (n_classes,); empty of a regression
+    members : sequence of Member
+        At least one.
+    classes_ : array of shape (n_classes,)
+        The labels; empty in a regression.
     """
 
     members: Sequence[Member]
     classes_: np.ndarray
 
     def member_proba(self, X: Any, training: TrainingSettings | None = None) -> np.ndarray:
-        """The ``outputs`` of every member, see ``Prediction``: (n_members, n_rows, n)."""
+        """The ``outputs`` of every member, (n_members, n_rows, n_outputs); see ``Prediction``."""
         return np.stack([member.predict_proba(X, training) for member in self.members])
 
     def predict(self, X: Any, training: TrainingSettings | None = None) -> Prediction:
-        """Predict each member's outputs, and the mean of their distances."""
+        """The outputs of every member, as ``member_proba``, and the mean of their distances."""
         predictions = [member.predict(X, training) for member in self.members]
         distance = to_host(
             np.stack([prediction.distance for prediction in predictions]).mean(axis=0)
@@ -347,9 +361,9 @@ class Ensemble:
         return Prediction(np.stack([prediction.outputs for prediction in predictions]), distance)
 
     def save(self, path: Path, **about: Any) -> None:
-        """Write all members as one safetensors file: numbers and text, no code.
+        """Write all members to one safetensors file, which holds arrays and text, no code.
 
-        ``about`` is written beside them, anything JSON can hold.
+        ``about`` is stored as metadata, anything that JSON can hold.
         """
         arrays: Arrays = {}
         for number, member in enumerate(self.members):
@@ -370,13 +384,14 @@ class Ensemble:
 
         Parameters
         ----------
+        path : Path
         network : str, torch.nn.Module or a class of one, optional
-            That of the members where it is the user's own: what a file names is not imported.
+            The members' network where it is the user's own: code that a file names is not imported.
 
         Raises
         ------
         InputError
-            The file is missing or not such a file, or its networks are not the user's own.
+            The file is missing or damaged, or a network is given that is not that of the members.
         """
         refuse_network(network, path)
         ensemble = read_model_file(
@@ -419,12 +434,16 @@ class Ensemble:
 
 
 def refuse_network(network: Any, path: Path, *stored_networks: str) -> None:
-    """Refuse a network that is to be that of a file, unless both are of the user's own.
+    """Refuse a network for the members of a file unless both it and theirs are the user's own.
 
     Parameters
     ----------
-    network : str, torch.nn.Module, a class of one, or None, which names none
-    kinds : the networks of the file
+    network : str, torch.nn.Module, a class of one, or None
+        None is never refused.
+    path : Path
+        The file, for the message.
+    *stored_networks : str
+        The networks in the file.
     """
     if isinstance(network, str) and ":" not in network:
         raise InputError(

@@ -1,9 +1,8 @@
-"""Train any module: the networks of a stack side by side, by ``torch.vmap`` where that goes.
+"""Train any module, the networks of a stack side by side, by ``torch.vmap`` where that works.
 
-All networks take their steps together: a pass forward and back of all is one of a module whose
-weights have the networks as their first axis, and torch's optimiser works on those. Each has
-rows, orders and draws of its own, so that it does not depend on which others are beside it, nor
-on whether any is.
+All networks take their steps together: one forward and backward pass through a module whose weights
+have the networks as their first axis, on which torch's optimiser works. Each network has its own
+rows, orders and random numbers, so that it does not depend on the networks beside it.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, torch.Tensor]
 Learn = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-# Rows of a batch up to which a CPU gains by vmap; larger ones fill it, one network at a time.
+# Up to this batch size a CPU gains from vmap; a larger batch fills it with one network at a time.
 MOST_TOGETHER = 32
-WARM_UP = 0.3  # share of a one-cycle schedule in which the rate rises
-STEPS_BETWEEN = 16  # of which the share done is told
+WARM_UP = 0.3  # the fraction of a one-cycle schedule in which the rate rises
+STEPS_BETWEEN = 16  # steps from one progress event to the next
 
 
 def train_modules(
@@ -61,8 +60,8 @@ def train_modules(
 ) -> Iterator[Progress | TrainedNetwork[Result]]:
     """Train one network for each part of a stack; see ``pipelines.nn.train.train_stack``.
 
-    Every network takes equally many steps an epoch, on batches of equal size; the rows that are
-    left over, fewer than a batch, are others each time.
+    Every network takes the same number of steps in an epoch, on batches of equal size. The rows
+    that are left over, fewer than a batch, are different ones in each epoch.
     """
     networks = [
         make_network(stack.spec, stack.inputs, seed_from(part.generator)) for part in stack.parts
@@ -79,8 +78,8 @@ def train_modules(
 
 
 def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
-    """Whether networks like this can be trained side by side."""
-    if _draws(network, inputs):  # one generator would serve them all
+    """Whether copies of a network can be trained side by side."""
+    if _draws(network, inputs):  # all networks would share torch's one generator
         return False
     rows = as_network_takes(torch.zeros(2, inputs.n_features), inputs)
     try:
@@ -94,21 +93,21 @@ def vmap_can(network: nn.Module, inputs: Inputs) -> bool:
 
 
 def _draws(network: nn.Module, inputs: Inputs) -> bool:
-    """Whether a network draws random numbers at each step."""
+    """Whether a network draws random numbers in a forward pass, as dropout does."""
     return draws(network, as_network_takes(torch.zeros(2, inputs.n_features), inputs))
 
 
 def seed_from(generator: np.random.Generator) -> int:
-    """Draw a seed for torch's generators."""
+    """A seed for torch's generators, drawn from numpy's."""
     return int(generator.integers(0, 2**62))
 
 
 class _Networks:
-    """Networks of one architecture as one function of their batches.
+    """Networks of one architecture as one function of all their batches.
 
     Attributes
     ----------
-    weights, buffers : tensors of shape (n_networks, *shape), by name
+    weights, buffers : dict of str to tensors of shape (n_networks, *shape)
     """
 
     def __init__(self, networks: Sequence[nn.Module], device: torch.device, precision: str) -> None:
@@ -116,7 +115,7 @@ class _Networks:
         self.weights = {}
         for name, tensor in weights.items():
             weight = tensor.detach()
-            if weight.ndim == 5:  # of a convolution, laid out as a CPU and tensor cores take them
+            if weight.ndim == 5:  # a convolution: in NHWC, the layout of CPUs and tensor cores
                 weight = weight.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = weight.requires_grad_()
         self._precision, self._device = precision, device.type
@@ -125,7 +124,7 @@ class _Networks:
         self._by_vmap = self._n > 1 and not isinstance(network, CNN)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Outputs, (n_networks, n_rows, n_outputs), of X, (n_rows, n_networks, ...)."""
+        """Outputs, (n_networks, n_rows, n_outputs), for X, (n_rows, n_networks, ...)."""
         if self._by_vmap:
             of_all: Any = torch.vmap(self._call, (0, 0, 1))
             outputs: torch.Tensor = of_all(self.weights, self.buffers, X)
@@ -145,13 +144,13 @@ class _Networks:
         with autocast(self._device, self._precision):
             outputs: torch.Tensor = functional_call(self._network, tensors, (X,))
         for name, buffer in buffers.items():
-            if tensors[name] is not buffer:  # a module that assigns, where others add in place
+            if tensors[name] is not buffer:  # the module assigned a new tensor
                 buffer.copy_(tensors[name])
         return outputs.float()
 
 
 class _Trainer:
-    """The training of networks that take their steps together."""
+    """The training of the networks in ``slots`` of a stack, which take their steps together."""
 
     def __init__(
         self, stack: Stack, training: TrainingSettings, slots: list[int], networks: list[nn.Module]
@@ -173,7 +172,8 @@ class _Trainer:
         total = self._n_steps * training.max_epochs
         specs = [part.spec or stack.spec for part in self._parts]
         self._alike = len(set(specs)) == 1
-        # What others' modules do at a step, and whether they wait for the device, nobody knows.
+        # Only our own module is recorded as a CUDA graph: any other may do something else at each
+        # step, or wait for the device.
         self._records = isinstance(networks[0], CNN) and rows.device.type == "cuda"
         self._optimizer = _optimizer(
             self._networks.weights,
@@ -235,8 +235,13 @@ class _Trainer:
         return {name: tensor.detach()[number] for name, tensor in arrays.items()}
 
     def _epoch(self, learn: Learn, total: torch.Tensor) -> Iterator[float]:
-        """Make the steps of one epoch, whose losses are added to those of each network; yield the
-        share of it that is done."""
+        """Make the steps of one epoch and add each network's losses to ``total``.
+
+        Yields
+        ------
+        float
+            The fraction of the epoch that is done.
+        """
         n_rows = self._n_steps * self._batch_size
         orders = np.stack([part.generator.permutation(part.rows)[:n_rows] for part in self._parts])
         index = torch.from_numpy(orders.astype(np.int64)).to(self._stack.rows.device)
@@ -258,19 +263,25 @@ class _Trainer:
         return losses
 
     def _learn(self, X: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Make a step of every network on a batch of its own; return the losses before it.
+        """Make a step of every network on its own batch.
 
         Parameters
         ----------
-        X : float32 tensor of shape (n_networks, size, n_features), overwritten
+        X : float32 tensor of shape (n_networks, size, n_features)
+            Overwritten.
         truth : int64 tensor of shape (n_networks * size,), or float32, (n_networks * size, 1)
-            Classes; of a regression targets, overwritten.
+            Classes; in a regression targets, which are overwritten.
+
+        Returns
+        -------
+        float32 tensor of shape (n_networks,)
+            The losses before the step.
         """
         n, size, _ = X.shape
         if self._scaling:
             X = X.sub_(self._scaling[0]).div_(self._scaling[1])
         X = as_network_takes(X, self._stack.inputs)
-        if X.ndim == 5:  # the networks beside the channels, where vmap's convolution wants them
+        if X.ndim == 5:  # vmap's convolution wants the networks next to the channels
             X = X.permute(1, 3, 4, 0, 2).contiguous().permute(3, 0, 4, 1, 2)
         X = X.transpose(0, 1)
         if self._draws:
@@ -298,11 +309,20 @@ class _Trainer:
 def _optimizer(
     weights: Tensors, specs: Sequence[Any], training: TrainingSettings, records: bool
 ) -> torch.optim.Optimizer:
-    """Make torch's optimiser; weights of one dimension, biases and norms, do not decay.
+    """Make torch's optimiser; biases and norms do not decay.
 
-    Where specs differ it has each one's slices of weights and gradients in groups of
-    their own; the gradients then stay where they are. Where steps are recorded, rates lie on the
-    device, where a schedule changes them between the steps.
+    Where specs differ, each has its own parameter groups, of slices of the weights and of their
+    gradients; the gradients then must keep their memory. Where steps are recorded, learning rates
+    are tensors on the device, so that a schedule can change them between replays.
+
+    Parameters
+    ----------
+    weights : dict of str to tensors of shape (n_networks, *shape)
+    specs : sequence of NetworkSpec
+        Of each network, or one for all.
+    training : TrainingSettings
+    records : bool
+        Whether steps are recorded as a CUDA graph.
     """
     adam, groups, stop = training.optimizer != "sgd", [], 0
     for spec, networks in groupby(specs):

@@ -1,4 +1,4 @@
-"""Networks as ``torch.nn.Module``: our own, ``torchvision.models`` by name, and the user's."""
+"""Networks as ``torch.nn.Module``: our own, those of ``torchvision.models``, and the user's."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from pipelines.nn.space import OWN, WHOLE, NetworkSpec
 if TYPE_CHECKING:
     from types import ModuleType
 
-SMALLEST = 7  # pixels on a side of the last convolutions of a CNN
+SMALLEST = 7  # pixels, about, on a side of what the last convolutions of a CNN see
 
 
 @contextmanager
 def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Let torch's generators begin at a seed, and go on afterwards as if nothing was drawn."""
+    """Seed torch's generators for a block, and restore their state after it."""
     on_gpu = torch.device(device).type == "cuda"
     with lock, torch.random.fork_rng(devices=[device] if on_gpu else []):
         torch.manual_seed(seed)
@@ -43,7 +43,7 @@ def drawing_from(seed: int, device: torch.device | str = "cpu") -> Iterator[None
 
 
 def draws(network: nn.Module, rows: torch.Tensor) -> bool:
-    """Whether a network draws random numbers at each step, here at one of those rows."""
+    """Whether a network draws random numbers in a forward pass; it is tried on ``rows``."""
     network = copy.deepcopy(network).cpu().train()
     with lock, torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
@@ -52,10 +52,14 @@ def draws(network: nn.Module, rows: torch.Tensor) -> bool:
 
 
 def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
-    """Make the network of a spec with first weights that the seed decides, on the CPU.
+    """Make the network of a spec on the CPU, with first weights drawn from the seed.
 
-    It takes a float32 tensor of shape (n, channels, height, width), of a table (n, n_features),
-    and gives one of shape (n, n_outputs): before softmax, or the scaled target of a regression.
+    Returns
+    -------
+    torch.nn.Module
+        It takes a float32 tensor of shape (n, channels, height, width), or (n, n_features)
+        for a table, and returns one of shape (n, n_outputs): scores before softmax, or standardised
+        targets.
     """
     with drawing_from(seed):
         if spec.network in BY_HAND:
@@ -68,22 +72,22 @@ def make_network(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> nn.Module:
 
 
 def autocast(device: str, precision: str) -> torch.autocast:
-    """The context of a pass forward: its products are in bfloat16 for ``"bf16"``."""
+    """The context of a forward pass, whose products are in bfloat16 for ``"bf16"``."""
     return torch.autocast(device, torch.bfloat16, enabled=precision == "bf16")
 
 
 def as_network_takes(rows: torch.Tensor, inputs: Inputs) -> torch.Tensor:
-    """View rows of shape (..., n_features) as images where they are some."""
+    """View rows of shape (..., n_features) as images, if that is what they are."""
     if inputs.image_shape is None:
         return rows
     return rows.unflatten(-1, channels_height_width(inputs.image_shape))
 
 
 def network_to_ask(spec: NetworkSpec, inputs: Inputs, device: torch.device) -> nn.Module:
-    """Make the network of a spec for ``outputs_of``, which brings the weights."""
+    """Make the network of a spec for ``outputs_of``, which supplies the weights."""
     if spec.network in BY_HAND:
-        # No first weights are drawn: those of a large one would take seconds, and so nothing is
-        # seeded, which takes longer than what a small one is asked.
+        # No first weights are drawn, which would take seconds for a large network; nor is a seed
+        # set, which would take longer than a prediction of a small one.
         with torch.device("meta"):
             return StudyNetwork(spec, inputs).eval()
     return make_network(spec, inputs).eval().to(device)
@@ -92,13 +96,21 @@ def network_to_ask(spec: NetworkSpec, inputs: Inputs, device: torch.device) -> n
 def outputs_of(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
-    """Ask the last layer of one network: (n_rows, n_outputs), of the dtype of the weights.
+    """The outputs of one network's last layer.
 
     Parameters
     ----------
-    network : of ``network_to_ask``
-    weights : parameters and buffers by name
-    rows : tensor of shape (n_rows, n_features), scaled, of the same dtype
+    network : torch.nn.Module
+        Of ``network_to_ask``.
+    weights : dict of str to tensors
+        Parameters and buffers.
+    rows : tensor of shape (n_rows, n_features)
+        Scaled, of the dtype of the weights.
+    inputs : Inputs
+
+    Returns
+    -------
+    tensor of shape (n_rows, n_outputs), of the same dtype
     """
     outputs: torch.Tensor = functional_call(network, weights, (as_network_takes(rows, inputs),))
     return outputs
@@ -107,14 +119,14 @@ def outputs_of(
 def log_certainty(
     network: nn.Module, weights: dict[str, torch.Tensor], rows: torch.Tensor, inputs: Inputs
 ) -> torch.Tensor:
-    """The logarithm of one network's softmax certainty; see ``outputs_of``."""
+    """The logarithm of one network's softmax probabilities; see ``outputs_of``."""
     return torch.log_softmax(outputs_of(network, weights, rows, inputs).float(), 1)
 
 
 def refuse_other_weights(
     spec: NetworkSpec, network: nn.Module, weights: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse a network of the user's own that is not the one whose weights these are."""
+    """Refuse a network of the user's own that does not fit the stored weights."""
     state = network.state_dict()
     counters = {name for name, tensor in state.items() if not tensor.is_floating_point()}
     for name in sorted({*state, *weights} - (counters - set(weights))):
@@ -127,7 +139,7 @@ def refuse_other_weights(
 
 
 def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
-    """A list to which every call of the network adds what its dense layers were given."""
+    """A list to which every call of the network appends the inputs of its dense layers."""
     dense_inputs: list[torch.Tensor] = []
     for layer in network.modules():
         if isinstance(layer, nn.Linear | _Dense):
@@ -136,7 +148,10 @@ def inputs_of_dense_layers(network: nn.Module) -> list[torch.Tensor]:
 
 
 class StudyNetwork(nn.Module):
-    """Convolution (or none), ReLU, hidden layer, ReLU, outputs; see ``weight_shapes``."""
+    """The study's network: convolution (or none), ReLU, hidden layer, ReLU, outputs.
+
+    Its parameters have the names and shapes of ``weight_shapes``.
+    """
 
     def __init__(self, spec: NetworkSpec, inputs: Inputs) -> None:
         super().__init__()
@@ -165,7 +180,10 @@ class StudyNetwork(nn.Module):
 
 
 class _Dense(nn.Module):
-    """A dense layer, of weights (inputs, outputs) and a bias (1, outputs); or its weights alone."""
+    """A dense layer with weights (inputs, outputs) and a bias (1, outputs).
+
+    For the convolution it only holds the weights.
+    """
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         weights: Any = self
@@ -173,10 +191,11 @@ class _Dense(nn.Module):
 
 
 class CNN(nn.Sequential):
-    """A small network for images of 20 to 64 pixels: 3 x 3 convolutions, each normalised.
+    """A small network for images of 20 to 64 pixels: 3 x 3 convolutions with batch normalisation.
 
-    One convolution on the whole image, two on each halved one, down to about ``SMALLEST``
-    pixels on a side, with twice the channels each time; then the mean over the positions.
+    One convolution works on the whole image and two after each halving, down to about ``SMALLEST``
+    pixels on a side, with twice the channels each time; then follow the mean over all positions and
+    a dense layer.
     """
 
     def __init__(self, n_channels: int, inputs: Inputs) -> None:
@@ -195,10 +214,10 @@ class CNN(nn.Sequential):
         super().__init__(*layers, _Mean(), _GroupedLinear(n_channels, inputs.n_outputs))
 
     def in_groups(self, n_networks: int) -> CNN:
-        """Take images and weights of so many networks, their channels beside each other.
+        """Compute several networks at once, with their channels beside each other.
 
-        Groups of channels are computed in a third less time than what ``torch.vmap`` makes of
-        the same layers, which brings the networks beside the images for each pooling.
+        Grouped convolutions take a third less time than what ``torch.vmap`` makes of the same
+        layers, which moves the networks beside the images for each pooling.
         """
         for module in self.modules():
             if isinstance(module, nn.Conv2d | _GroupedLinear):
@@ -223,7 +242,7 @@ class _Mean(nn.Module):
 
 
 class _GroupedLinear(nn.Linear):
-    """A dense layer on each of ``groups`` groups of columns, as ``Conv2d`` has them."""
+    """A dense layer for each of ``groups`` groups of inputs, as ``Conv2d`` has them."""
 
     groups = 1
 
@@ -237,14 +256,14 @@ class _GroupedLinear(nn.Linear):
 
 
 class GrayToColour(nn.Module):
-    """A network for images of three channels that is given one."""
+    """A network for colour images, applied to gray ones."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """What the network makes of gray images."""
+        """The network's outputs for gray images, (n, 1, height, width)."""
         outputs: torch.Tensor = self.network(X.expand(-1, 3, -1, -1))
         return outputs
 
@@ -256,7 +275,8 @@ def _torchvision_network(name: str, inputs: Inputs) -> nn.Module:
             f"{opt('network', name)} needs images, and these rows are a table; use "
             f"{opt('network', 'mlp')}"
         )
-    # The auxiliary outputs of two models are for training on the full ImageNet.
+    # Two models have auxiliary outputs, for training on the full ImageNet, and warn where nobody
+    # says how to initialise their weights.
     keywords = {"aux_logits": False, "init_weights": True}
     if name not in ("googlenet", "inception_v3"):
         keywords = {}
@@ -268,12 +288,14 @@ def _torchvision_network(name: str, inputs: Inputs) -> nn.Module:
 
 
 def torchvision_models(name: str, names: Sequence[str]) -> ModuleType:
-    """Import ``torchvision.models``, of which ``name`` is one.
+    """Import ``torchvision.models``, provided that it has a model ``name``.
+
+    ``names`` are the networks of this program, for the message.
 
     Raises
     ------
     InputError
-        It is none, nor one of ``own``, or torchvision is not installed.
+        There is no such model, or torchvision is not installed.
     """
     need_torchvision(opt("network", name))
     models = importlib.import_module("torchvision.models")
@@ -288,7 +310,7 @@ def torchvision_models(name: str, names: Sequence[str]) -> ModuleType:
 
 
 def _user_network(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
-    """Make a network of the user's class, or a copy of their module with fresh weights."""
+    """Make a network of the user's class, or a copy of their module with new first weights."""
     if inputs.module is NotNamed:
         raise InputError(
             f"{opt('network')} must be named again, as the file that names {spec.network} may "
@@ -330,11 +352,11 @@ def _user_network(spec: NetworkSpec, inputs: Inputs) -> nn.Module:
     return network
 
 
-load_object = functools.lru_cache(user_files.load_object)  # a batch asks for it each time
+load_object = functools.lru_cache(user_files.load_object)  # each batch asks for it
 
 
 def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
-    """The error of a network that raised one when it was given rows."""
+    """The error to raise for a network that failed on rows of the data set."""
     return InputError(
         f"{opt('network')} must take rows of this data set, got {spec.network} "
         f"({type(error).__name__}: {' '.join(str(error).split())})"
@@ -342,12 +364,12 @@ def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
 
 
 def describe_network(spec: NetworkSpec, inputs: Inputs) -> list[str]:
-    """Say how large a network is, in a line for the user.
+    """A line for the terminal that says how large a network is.
 
     Raises
     ------
     InputError
-        It cannot be made, or does not give an output for each class, or one of a regression.
+        It cannot be made, or does not have one output for each class, or one in a regression.
     """
     network = make_network(spec, inputs).eval()
     try:

@@ -1,4 +1,4 @@
-"""The option that names a network, for every command that trains some."""
+"""The options by which commands name a network, or other code of the user's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.run.options import option
 
 
 def network_option(default: str, head: str = "") -> Any:
-    """Return the option ``--network``; its help begins with ``of`` and ends with the default."""
+    """The option for a network; its help begins with ``head`` and ends with the default."""
     return option(
         None,
         f"{head}conv (the study's: one convolution), mlp, table, cnn, a name of torchvision.models "
@@ -22,7 +22,7 @@ def network_option(default: str, head: str = "") -> Any:
 
 
 def own_code_option(subject: str) -> Any:
-    """Return an option of ``predict`` that names code of a run, such as a network, once more."""
+    """An option of ``predict`` that names the user's own code of a run, such as a network."""
     return option(
         None,
         f"{subject}, if the run had one: named again, as a folder cannot name code to run",

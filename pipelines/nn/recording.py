@@ -1,7 +1,7 @@
-"""Steps that a GPU repeats without being told each of their kernels anew.
+"""Training steps recorded as CUDA graphs.
 
-A step of small networks is some dozens of kernels, which a GPU is done with long before Python has
-launched them: of the time of a step of eight CNNs for MNIST an H100 was busy for a fifth. Recorded
+A step of small networks launches some dozens of kernels, and a GPU finishes them faster than Python
+launches them: an H100 was busy for a fifth of the time of a step of eight CNNs for MNIST. Recorded
 as a CUDA graph, a step is one launch.
 """
 
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-STEPS_BEFORE = 3  # in which libraries choose kernels and take what memory they want
+STEPS_BEFORE = 3  # not recorded, as libraries choose their kernels and allocate memory in them
 
 
 class RecordedStep:
-    """A step that is recorded on a GPU, and repeated as a whole.
+    """A step that a GPU records and then replays as a whole.
 
-    Its first calls are made as they are, and so are all of them on a CPU. What it computes does
-    not depend on whether it is recorded.
+    The first calls run as they are, and on a CPU all of them. Results do not depend on whether the
+    step is recorded.
 
     Parameters
     ----------
-    step : function of tensors that gives a tensor or None
-        It must do the same at every call but for what tensors hold, whose shapes stay, and wait
-        for nothing that the device computes.
-    device : where it computes
+    step : function of tensors that returns a tensor or None
+        Every call must launch the same kernels on tensors of the same shapes, and must not wait for
+        the device.
+    device : torch.device
     """
 
     def __init__(self, step: Callable[..., Any], device: torch.device) -> None:
@@ -36,12 +36,12 @@ class RecordedStep:
         self._step, self._n_calls = step, 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._stream: torch.cuda.Stream | None = None
-        # An allocator of another library, such as RMM's, has no memory for graphs.
+        # A pluggable allocator, such as RMM's, cannot provide the private memory of a graph.
         if device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable":
             self._stream = torch.cuda.Stream(device)
 
     def __call__(self, *arguments: torch.Tensor) -> Any:
-        """Make the step; a tensor that it gives is overwritten by the next one."""
+        """Make the step; the next call overwrites the tensor that it returns."""
         if self._stream is None:
             return self._step(*arguments)
         self._n_calls += 1
@@ -55,7 +55,7 @@ class RecordedStep:
         return self._result
 
     def _beside(self, stream: torch.cuda.Stream, arguments: tuple[torch.Tensor, ...]) -> Any:
-        """Make the step on the stream that it is recorded on, as torch asks of what is recorded."""
+        """Make the step on the recording stream, as torch demands before a recording."""
         import torch
 
         here = torch.cuda.current_stream()

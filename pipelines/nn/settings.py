@@ -1,4 +1,4 @@
-"""Training settings that all candidates share, and their requirements."""
+"""The settings of training that all networks of a run share, and their defaults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from pipelines.errors import InputError
 PRECISIONS = ("fp32", "tf32", "bf16")
 OPTIMIZERS, SCHEDULES = ("sgd", "adamw"), ("onecycle", "cosine", "none")
 OF_NETWORKS = ("torch", "torchvision")  # distributions whose versions decide results
-BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out
-# Of a network for tables: rows of a step, and steps at most, in so many epochs.
+BY_HAND = ("conv", "mlp", "table")  # networks whose gradients are written out by hand
+# Of a network for tables: batch size, most steps, and bounds of the epochs that these come to.
 BATCH, STEPS, EPOCHS = 256, 200, (20, 200)
 REGRESSION_STEPS, REGRESSION_EPOCHS = 1000, (20, 1000)
-PATIENCE, REGRESSION_PATIENCE = 20, 30  # epochs without a smaller loss of the left-out rows
+PATIENCE, REGRESSION_PATIENCE = 20, 30  # epochs without a smaller out-of-bag loss
 TABLE_SMOOTHING, TABLE_DECAY = 0.02, 0.1
-REGRESSION_FALL = 0.02  # ``least_fall`` of conv and mlp: noise stays in a squared error
-# Of a module that torch differentiates.
+# ``least_fall`` of conv and mlp: noise of the targets stays in a squared error, so that progress
+# is a small fraction of it.
+REGRESSION_FALL = 0.02
+# Of a module that torch differentiates: batch size, most steps, bounds of the epochs, smoothing.
 MODULE_BATCH, MODULE_STEPS, MODULE_EPOCHS, SMOOTHING = 64, 1500, (12, 60), 0.05
 DECAY = {"sgd": 5e-4, "adamw": 0.05}
 OF_OPTIMIZER = ("optimizer", "schedule", "label_smoothing", "weight_decay")
@@ -28,41 +30,42 @@ OF_OPTIMIZER = ("optimizer", "schedule", "label_smoothing", "weight_decay")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of a run.
+    """How networks are trained.
 
     Attributes
     ----------
     batch_size : int
-        Rows of a step; the last of an epoch takes what is left.
+        Rows of a step; the last step of an epoch takes the remaining ones.
+    max_epochs : int
     least_fall : float
-        Training ends with an epoch whose mean loss is not below that of the epoch before
-        by more than this part of it, 0.02 in a regression; that of a network for tables ends as
-        ``pipelines.nn.early_stopping`` says.
+        Training ends after an epoch whose mean loss is not smaller than that of the epoch before by
+        more than this fraction of it, 0.02 in a regression. Networks for tables end as described in
+        ``pipelines.nn.early_stopping``.
     precision : {"fp32", "tf32", "bf16"}
-        Of products on a GPU; a CPU computes in single precision, but for "bf16".
+        Of products on a GPU; a CPU computes in single precision, except with "bf16".
     device : {"cpu", "gpu"}
     n_threads : int
-        Of this process, on a CPU. The bits of a result may depend on it, so that a run
-        that is to be repeated elsewhere leaves it at 1.
+        Threads of this process, on a CPU. The last bits of a result may depend on it: a run that is
+        to be reproduced elsewhere leaves it at 1.
     memory_bytes : int, optional
-        What training may take of the device, its data included; on a GPU, by default,
-        what is free there; on a CPU no limit.
+        Memory of the device that training may take, its data included; by default all that is free
+        on a GPU, and without limit on a CPU.
     optimizer : {"sgd", "adamw"} or None
-        None trains a network of ``BY_HAND`` as it was written: conv and mlp by plain stochastic
-        gradient descent, table as ``pipelines.nn.early_stopping`` says, for which smoothing, decay
-        and patience count, too. Any other is a module that torch differentiates, see
+        None trains a network of ``BY_HAND`` by its own rule: conv and mlp with plain stochastic
+        gradient descent, table as described in ``pipelines.nn.early_stopping``, where smoothing,
+        decay and patience count, too. Otherwise torch differentiates the network, see
         ``pipelines.nn.modules``.
     schedule : {"onecycle", "cosine", "none"}
-        Of the learning rate, which is its highest, over all steps.
+        Of the learning rate over all steps; the rate that is set is the highest.
     label_smoothing : float
-        Share of a label that goes to all classes alike.
+        The fraction of a label that is spread over all classes.
     weight_decay : float
-        Of all weights but biases and norms; decoupled for "adamw".
+        Of all weights except biases and norms; decoupled with "adamw".
     patience : int, optional
-        Epochs without a smaller loss of the out-of-bag rows after which a network ends and goes
-        back to its best; by default all epochs are trained.
+        Epochs without a smaller out-of-bag loss after which a network ends and returns to its best
+        state; by default all epochs are trained.
     augment : str
-        As ``pipelines.nn.augment`` names it: "none", "digits", "photographs", ...
+        As ``choose_augmentation`` gives it: "none", "digits", "photographs", ...
     """
 
     batch_size: int = 10
@@ -79,7 +82,7 @@ class TrainingSettings:
     patience: int | None = None
     augment: str = "none"
 
-    # Keywords of ``of`` by which commands and estimators call what a user may choose.
+    # Keywords of ``of`` that users set, under the same names in commands and estimators.
     choices: ClassVar = ("batch_size", "max_epochs", "patience", "precision", *OF_OPTIMIZER)
 
     @classmethod
@@ -100,7 +103,23 @@ class TrainingSettings:
         is_regression: bool = False,
         **settings: Any,
     ) -> TrainingSettings:
-        """Make settings, with the defaults of a kind of network where None is given."""
+        """The settings for a network, with its defaults where a keyword is None.
+
+        Parameters
+        ----------
+        network : str
+            As ``NetworkSpec.network``. A network of ``BY_HAND`` is trained by its own rule unless a
+            keyword asks for something that this rule lacks.
+        n_rows : int
+            Training rows; they decide how many epochs the default number of steps takes.
+        batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
+            As the attributes; None takes the network's default.
+        augment, precision
+            As the attributes.
+        is_regression : bool, default False
+        **settings
+            Other attributes.
+        """
         chosen_settings: set[Any] = {optimizer, schedule}
         if network != "table":
             chosen_settings |= {label_smoothing, weight_decay, patience}
@@ -149,11 +168,11 @@ def _epochs(n_steps: int, steps_per_epoch: int, bounds: tuple[int, int]) -> int:
 
 
 def torch_device(device: str) -> str:
-    """Torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
+    """torch's name of a device: ``cpu``, or ``cuda`` for ``gpu``."""
     return "cuda" if device == "gpu" else device
 
 
 def need_torch() -> None:
-    """Raise a one-line error if torch is missing."""
+    """Raise InputError, which says how to install it, if torch is missing."""
     if find_spec("torch") is None:
         raise InputError(f"networks need torch, which is not installed; run {install_line('nn')}")

@@ -1,4 +1,4 @@
-"""Predict the bytes and the relative time of training a network."""
+"""Predicted memory and time of training a network."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from pipelines.nn.settings import BY_HAND
 from pipelines.nn.space import NetworkSpec
 
 FLOAT = 4  # bytes
-SCORING_BYTES = 256 * 2**20  # of the arrays of one block of rows that is scored
-# Time of a step of one network, fitted by eye to the preset `small` on one core: seconds
-# for each multiplication, for each weight that is read and written, and for itself.
+SCORING_BYTES = 256 * 2**20  # of the arrays for one block of rows that are scored at once
+# Seconds of a step of one network for each multiplication, for each weight that is read and
+# written, and for the step itself: fitted by eye to the preset `small` on one core.
 PER_PRODUCT, PER_WEIGHT, PER_STEP = 1.5e-11, 0.8e-9, 2.0e-5
 EPOCHS = 6  # of a typical network
 
 
 class Size(NamedTuple):
-    """Sizes of a network.
+    """The sizes of a network.
 
     Attributes
     ----------
-    weights : numbers that are fitted
-    floats : numbers that a step holds for one row of a batch
-    products : multiplications of a step for one row
+    weights : int
+        Numbers that are fitted.
+    floats : int
+        Numbers that a step holds for each row of a batch.
+    products : int
+        Multiplications of a step for each row.
     """
 
     weights: int
@@ -35,7 +38,7 @@ class Size(NamedTuple):
 
 
 def size_of(spec: NetworkSpec, inputs: Inputs) -> Size:
-    """Sizes of a spec's network; a module is measured, once for all rates."""
+    """The sizes of a spec's network; a module is measured, once for each architecture."""
     if spec.network not in BY_HAND:
         return _measured(spec.architecture, inputs)
     shapes = weight_shapes(spec, inputs)
@@ -64,6 +67,7 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
     floats = [inputs.n_features]
     for module in network.modules():
         if not list(module.children()):
+            # A layer of the user's may return something else than a tensor, which counts as 0.
             module.register_forward_hook(
                 lambda _, __, outputs: floats.append(getattr(outputs, "numel", int)())
             )
@@ -73,20 +77,31 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
         except USER_ERRORS as error:
             raise refusal_of_rows(spec, error) from None
     weights = sum(weight.numel() for weight in network.parameters())
-    # What each layer gives, and the gradients by it; a product is two operations.
+    # Each layer's outputs and their gradients. A product is two floating-point operations, and a
+    # step takes one product forward and two backward.
     return Size(weights, 2 * sum(floats), 3 * counter.get_total_flops() // 2)
 
 
 def training_bytes(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> int:
-    """The most bytes of a device that a stack's training takes.
+    """The most bytes that training a stack takes on the device.
 
-    Weights and velocities, what a step holds, the scaled rows with their targets, an epoch's
-    order, and the block of rows that is scored.
+    Counted are weights and velocities, what a step holds, the scaled rows with their targets, the
+    order of an epoch, and one block of rows that are scored.
+
+    Parameters
+    ----------
+    spec, inputs : NetworkSpec, Inputs
+    n_networks : int
+        Networks in the stack.
+    batch_size : int
+        Rows of a step of each.
+    n_rows : int
+        Rows of the data set.
     """
     size = size_of(spec, inputs)
-    # Weights and velocities; of a module their gradients, and Adam's second mean, too.
+    # Weights and velocities; for a module also their gradients and Adam's second mean.
     network_bytes = (2 if spec.network in BY_HAND else 4) * FLOAT * size.weights
     step = FLOAT * batch_size * size.floats
     shared = FLOAT * n_rows * (inputs.n_features + inputs.n_outputs)
@@ -96,14 +111,25 @@ def training_bytes(
 
 
 def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
-    """How many rows are scored at once."""
+    """Rows that are scored at once."""
     return max(1, SCORING_BYTES // (FLOAT * size_of(spec, inputs).floats))
 
 
 def predicted_training_seconds(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
-    """Predict the seconds of training ``n_networks`` on ``n_rows`` rows each, on one core."""
+    """The predicted seconds of training networks in one stack, on one core.
+
+    Parameters
+    ----------
+    spec, inputs : NetworkSpec, Inputs
+    n_networks : int
+        Networks in the stack.
+    batch_size : int
+        Rows of a step of each.
+    n_rows : int
+        Training rows of each.
+    """
     size = size_of(spec, inputs)
     of_a_step = PER_PRODUCT * size.products * batch_size + PER_WEIGHT * size.weights + PER_STEP
     return EPOCHS * n_networks * math.ceil(n_rows / batch_size) * of_a_step

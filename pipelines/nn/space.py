@@ -1,4 +1,4 @@
-"""Specifications of networks, and the space they are drawn from: ranges in a YAML file."""
+"""Specifications of networks, and the space that they are drawn from: ranges in a YAML file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pipelines.data.user_files import read_user_yaml
 from pipelines.errors import InputError, opt
 
 PRESETS = ("study", "small", "mlp", "table", "cnn")
-OWN = ("conv", "mlp", "table", "cnn")  # networks; others are torchvision's and the user's
+OWN = ("conv", "mlp", "table", "cnn")  # our networks; others are torchvision's or the user's
 OF_CONVOLUTION = ("n_conv_layer", "kernel_size")
 WHOLE = (*OF_CONVOLUTION, "n_hidden_layer")
 PARAMETERS = (*WHOLE, "learning_rate", "momentum")
-# Every preset lies within; beyond, a number is a slip of the pen.
-# What a space must say; of the user's own network it may say the others, too.
+# Hyper-parameters that a space must name; for the user's own network it may name the others, too.
 WANTED = {
     "conv": PARAMETERS,
     "mlp": PARAMETERS[2:],
     "table": PARAMETERS[2:],
     "cnn": ("n_conv_layer", *PARAMETERS[3:]),
 }
-# Of a network that no preset is for: by optimiser, at its highest in a one-cycle schedule.
+# Learning rates of a network without a preset, by optimiser: the highest of a one-cycle schedule.
 RATES = {"sgd": {"log10": [-2.0, -1.3]}, "adamw": {"log10": [-3.0, -2.3]}}
+# Every preset lies within these; a number beyond them is a slip of the pen.
 LIMITS = {
     "n_conv_layer": (1, 65_536),
     "kernel_size": (1, 1_024),
@@ -37,11 +37,11 @@ LIMITS = {
     "learning_rate": (1e-12, 1e3),
     "momentum": (0.0, 1.0),
 }
-OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # its means are divided by 1 - momentum
+OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # Adam divides its means by 1 - momentum
 
 
 def code_of_space(name: str) -> list[str]:
-    """The user's own network that a file names; what is no such file is refused when read."""
+    """The user's own code that a search space names; a file that is no space is refused later."""
     if Path(name).suffix not in (".yaml", ".yml"):
         return []
     try:
@@ -54,7 +54,16 @@ def code_of_space(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class UniformBounds:
-    """Bounds of a uniform draw, both included; of log10 of the value where ``log10`` is true."""
+    """Bounds of a uniform draw, both included.
+
+    Attributes
+    ----------
+    low, high : float
+        Of log10 of the value where ``log10`` is true.
+    log10 : bool
+    whole : bool
+        Whether values are integers.
+    """
 
     low: float
     high: float
@@ -65,15 +74,24 @@ class UniformBounds:
     def of(
         cls, name: str, value: Any, where: str, limits: tuple[float, float], whole: bool = False
     ) -> UniformBounds:
-        """Read the range that a file says of the hyper-parameter ``name``.
+        """The range that a search space gives for the hyper-parameter ``name``.
 
         Parameters
         ----------
-        value : a number, ``[low, high]``, or, of one that is no whole number,
-            ``{log10: [low, high]}``
+        name : str
+        value : number, list or mapping
+            A number, ``[low, high]``, or ``{log10: [low, high]}`` unless ``whole``.
         where : str
             Begins the message of an error.
-        limits : (least, most); beyond, a number is a slip of the pen
+        limits : (float, float)
+            Least and largest value that are accepted.
+        whole : bool, default False
+            Whether values must be integers.
+
+        Raises
+        ------
+        InputError
+            The value is no such range, or beyond the limits.
         """
         log = "" if whole else " or {log10: [...]}"
         form = f"a {'whole ' * whole}number{', ' if log else ' or '}[low, high]{log}"
@@ -101,7 +119,7 @@ class UniformBounds:
         return span
 
     def draw(self, generator: np.random.Generator) -> float:
-        """Draw one value; an int if the range is of integers."""
+        """Draw a value, an int where ``whole`` is true."""
         if self.whole:
             return int(generator.integers(int(self.low), int(self.high), endpoint=True))
         drawn = float(generator.uniform(self.low, self.high))
@@ -109,33 +127,33 @@ class UniformBounds:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest value."""
+        """The least and the largest value, not their logarithms."""
         return (10.0**self.low, 10.0**self.high) if self.log10 else (self.low, self.high)
 
     def describe(self) -> Any:
-        """The JSON-serialisable description that ``of`` reads."""
+        """The range as ``of`` reads it, serialisable as JSON."""
         pair = [self.low, self.high]
         return {"log10": pair} if self.log10 else pair
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """What a network is, and the rates that it is trained at.
+    """A network's architecture, and the rates at which it is trained.
 
     Attributes
     ----------
     network : str
         ``conv``: convolution, hidden layer, output; ``mlp``: without the convolution; ``table``:
-        the latter, trained as ``pipelines.nn.early_stopping`` says; ``cnn``, a name of
+        as ``mlp``, trained as described in ``pipelines.nn.early_stopping``; ``cnn``, a name of
         ``torchvision.models``, or ``module:Class`` of the user's own.
     n_hidden_layer : int
-        Outputs of the hidden layer; 0 where there is none.
+        Units of the hidden layer; 0 where the network has none to choose.
     learning_rate, momentum : float
-        Of stochastic gradient descent; for "table" of Adam, the momentum its first beta.
+        Of stochastic gradient descent; for Adam the momentum is its first beta.
     n_conv_layer : int
-        Channels of the convolution, of ``cnn`` of the first; 0 where there is none.
+        Channels of the convolution, in ``cnn`` of the first one; 0 where there is none to choose.
     kernel_size : int
-        Pixels on a side; 0 where there is none.
+        Pixels on a side of the convolution; 0 where there is none to choose.
     """
 
     network: str
@@ -147,27 +165,42 @@ class NetworkSpec:
 
     @property
     def architecture(self) -> NetworkSpec:
-        """Without learning rate and momentum: networks of one architecture can share a stack."""
+        """The spec without its rates; networks of one architecture can share a stack."""
         return replace(self, learning_rate=0.0, momentum=0.0)
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """A kind of network, and a range for each of its hyper-parameters, in the order of a draw."""
+    """The space of a network's hyper-parameters.
+
+    Attributes
+    ----------
+    network : str
+        As ``NetworkSpec.network``.
+    ranges : dict of str to UniformBounds
+        By hyper-parameter, in the order in which they are drawn.
+    """
 
     network: str
     ranges: dict[str, UniformBounds]
 
     @classmethod
     def load(cls, name: str, network: str | None = None, optimizer: str = "sgd") -> SearchSpace:
-        """Load a preset by its name, a YAML file by its path, or for "auto" a network's own.
+        """Load a search space.
 
         Parameters
         ----------
+        name : str
+            A preset, the path of a YAML file, or "auto" for the space that goes with ``network``.
         network : str, optional
-            As ``NetworkSpec.network``; the file may leave it out, and must not say another.
+            As ``NetworkSpec.network``. A file may leave it out, but must not name another.
         optimizer : {"sgd", "adamw"}
-            Decides the rates of a network that no preset is for.
+            Decides the learning rates of a network without a preset.
+
+        Raises
+        ------
+        InputError
+            There is no such space, or it is not valid for the network.
         """
         if name == "auto" and network is not None:
             preset = {"conv": "small", "cnn": "cnn" if optimizer == "sgd" else ""}
@@ -201,20 +234,20 @@ class SearchSpace:
 
     @classmethod
     def from_mapping(cls, content: Any, where: str = "the search space") -> SearchSpace:
-        """Make the space that a YAML file's content describes.
+        """The space that the content of a YAML file describes.
 
         Parameters
         ----------
         content : mapping
-            ``network`` (``conv`` by default) and hyper-parameters: a number, ``[low, high]``,
-            or, of those that are no whole numbers, ``{log10: [low, high]}``.
+            ``network`` (by default ``conv``) and hyper-parameters, each a number, ``[low, high]``,
+            or, unless it is an integer, ``{log10: [low, high]}``.
         where : str
             Begins the message of an error.
 
         Raises
         ------
         InputError
-            An unknown or missing key, or a value that is no range.
+            A key is unknown or missing, or a value is no range.
         """
         if not isinstance(content, Mapping):
             raise InputError(f"{where} must hold lines like 'momentum: [0, 0.9]', got {content!r}")
@@ -248,20 +281,22 @@ class SearchSpace:
         return cls(network, ranges)
 
     def draw(self, generator: np.random.Generator) -> NetworkSpec:
-        """Draw the specification of a network."""
+        """Draw a network at random."""
         return self.spec({name: span.draw(generator) for name, span in self.ranges.items()})
 
     def spec(self, parameters: Mapping[str, Any]) -> NetworkSpec:
-        """The specification with a value for each of ``ranges``."""
+        """The network with these hyper-parameters, one for each of ``ranges``."""
         return NetworkSpec(self.network, **{"n_hidden_layer": 0, **parameters})
 
     def for_images(self, shape: tuple[int, ...] | None) -> SearchSpace:
-        """Leave out kernels larger than an image's shorter side; of a table ``shape`` is None.
+        """The space without kernels larger than the images' shorter side.
+
+        ``shape`` is that of ``Inputs.image_shape``, None for a table.
 
         Raises
         ------
         InputError
-            A convolution without images, or of coloured ones, or even the smallest kernel is too
+            A convolution would get a table or coloured images, or even its smallest kernel is too
             large.
         """
         if self.network != "conv":
@@ -283,7 +318,7 @@ class SearchSpace:
         return replace(self, ranges=self.ranges | {"kernel_size": kernels})
 
     def describe(self) -> dict[str, Any]:
-        """The JSON-serialisable description that ``from_mapping`` reads."""
+        """The space as ``from_mapping`` reads it, serialisable as JSON."""
         return {
             "network": self.network,
             **{name: span.describe() for name, span in self.ranges.items()},
@@ -291,7 +326,7 @@ class SearchSpace:
 
 
 def refuse_coloured(shape: tuple[int, ...]) -> None:
-    """Refuse images of several channels, which ``conv`` does not take."""
+    """Raise InputError for images of several channels, which ``conv`` does not take."""
     if len(shape) == 3:
         raise InputError(
             f"{opt('network')} conv is for gray images, got images of {shape[0]} channels; use "

@@ -1,4 +1,4 @@
-"""Train networks of one architecture together, each on rows of its own."""
+"""Train networks of one architecture together, each on its own rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.nn.recording import RecordedStep
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.stack import DIVERGED, OK, Result, Stack, Tensors, TrainedNetwork
 
-BATCHES_BETWEEN = 64  # of which the share done is told
+BATCHES_BETWEEN = 64  # batches from one progress event to the next
 
 
 def train_stack(
@@ -25,21 +25,24 @@ def train_stack(
     training: TrainingSettings,
     collect: Callable[[int, Tensors], Result],
 ) -> Iterator[Progress | TrainedNetwork[Result]]:
-    """Train one network for each part of a stack, together; each ends by itself.
+    """Train one network for each part of a stack, together; each ends by its own losses.
 
-    A network trained in a stack and one trained alone go through the same steps: they
-    differ only in the order in which a product adds its terms.
+    A network takes the same steps in a stack as alone: results differ only in the order in which
+    products add their terms.
 
     Parameters
     ----------
-    collect : function (index of the part, its weights) -> anything
-        Called when the network has ended. The weights are views of memory that is used
-        again: what is to be kept must be copied.
+    networks : Stack
+    training : TrainingSettings
+    collect : function of the index of a part and its weights
+        Called when the network has ended. The weights are views of memory that is used again: copy
+        what is to be kept.
 
     Yields
     ------
-    Trained, for each of ``parts`` in their order; and between them the share of all epochs that
-    is done, those counted in that a network does without which ends early.
+    TrainedNetwork or Progress
+        The networks in the order of ``parts``; in between, the fraction of all epochs that is done,
+        where epochs that an ended network does not need count as done.
     """
     train_all: Any = _train_by_hand
     if training.optimizer is not None:
@@ -48,7 +51,7 @@ def train_stack(
         train_all = train_with_early_stopping
     items = train_all(networks, training, collect)
     while True:
-        # Of the thread between two items, which is the caller's, nothing is changed.
+        # torch's settings belong to the calling thread, and are restored whenever it gets control.
         with on_device(training, inference=training.optimizer is None):
             item = next(items, None)
         if item is None:
@@ -85,7 +88,8 @@ def _train_by_hand(
             losses[part].append(loss)
             if epoch + 1 == max_epochs or not (math.isfinite(loss) and falls):
                 results[part] = collect(part, {name: w[slot] for name, w in stack.weights.items()})
-                # The last network takes the empty slot: no memory but the stack's is needed.
+                # The last network moves to the empty slot, so that the stack only ever shrinks and
+                # no other memory is needed.
                 if slot != len(running) - 1:
                     stack.move(len(running) - 1, slot)
                     running[slot] = running[-1]
@@ -94,6 +98,7 @@ def _train_by_hand(
             break
         if len(running) != len(stack.loss):
             stack = stack.narrow(0, len(running))
+            # A recorded step is of one size of the stack.
             step = RecordedStep(stack.step, networks.rows.device)
     for part, network_losses in enumerate(losses):
         status = OK if math.isfinite(network_losses[-1]) else DIVERGED
@@ -103,7 +108,7 @@ def _train_by_hand(
 def _epoch(
     stack: StackedWeights, step: RecordedStep, orders: Sequence[np.ndarray], batch_size: int
 ) -> Iterator[float]:
-    """Train every network for one epoch; yield the share of it that is done."""
+    """Train every network for one epoch, and yield the fraction of it that is done."""
     import torch
 
     stack.loss.zero_()
@@ -116,7 +121,7 @@ def _epoch(
         step(batch)
         if number % BATCHES_BETWEEN == 0:
             yield number / n_together
-    # What is left of each, at most two batches, is no longer of one size.
+    # The remaining rows, at most two batches of each network, differ in number.
     for slot, order in enumerate(orders):
         remaining_rows = torch.from_numpy(order[n_together * batch_size :]).to(device)
         if len(remaining_rows):
@@ -127,10 +132,11 @@ def _epoch(
 
 @contextmanager
 def on_device(training: TrainingSettings, *, inference: bool = True) -> Iterator[None]:
-    """Set torch's threads and precision for a computation, and restore them afterwards.
+    """Set torch's threads and precision for a block, and restore them after it.
 
-    Denormal numbers are taken for zero: velocities of tasks that ReLU switched off fall
-    into them and would make a CPU many times slower. The state is the calling thread's.
+    On a CPU denormal numbers count as zero: the velocities of units that ReLU switched off shrink
+    to such numbers, and would make it many times slower. The settings are those of the calling
+    thread.
     """
     import torch
 
@@ -146,7 +152,7 @@ def on_device(training: TrainingSettings, *, inference: bool = True) -> Iterator
         with torch.inference_mode(inference):
             yield
     finally:
-        if training.device == "cpu":  # whoever called may need denormal numbers
+        if training.device == "cpu":  # the caller may need denormal numbers
             torch.set_flush_denormal(False)
             torch.set_num_threads(threads_before)
         torch.set_float32_matmul_precision(precision_before)
