@@ -29,7 +29,7 @@ _TIGHT, _RESOLVED = 0.5, 1e-13
 def pack(t, n_threads, rows, m, work, parts):
     """Keep of m changes those that are not 0, with their rows' columns, in order.
 
-    work : Work, of which ``factors`` and ``columns`` are written; ``changes`` and
+    work : WorkSpace, of which ``factors`` and ``columns`` are written; ``changes`` and
     ``members`` may have been written by other threads only before a barrier
 
     Returns their number, the same in every thread.
