@@ -148,7 +148,7 @@ def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = 
     """
     cache: Any = getattr(function, "_cache", None)
     file = getattr(cache, "_cache_file", None)
-    if file is not None:  # there is none in numba's simulator, nor where it does not compile
+    if file is not None:  # none in numba's simulator, nor with compilation disabled
         cache._guard_against_spurious_io_errors = _goes_on_without_files
         if variant:
             words = re.sub(r"[^\w.]+", "_", "-".join(map(str, variant)))

@@ -205,7 +205,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         if isinstance(self.class_weight, Mapping):
             factors = factors_by_code(self.class_weight, classes)
             settings = replace(settings, class_weight=factors)
-        if self.probability:  # whose own checks are those of the splits' rows
+        if self.probability:  # checked before, as the calibration sees only rows of splits
             return self.fit_calibrated(X, y, sample_weight)
         fitted = self._solve(rows, codes, gamma, settings, weights)
         self.classes_, self.n_support_ = classes, fitted.n_support

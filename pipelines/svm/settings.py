@@ -1,4 +1,4 @@
-"""What all fits of a run share, besides C and gamma."""
+"""The settings that all fits of a run share: all but C and gamma."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECISIONS = ("ovo", "ovr")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a solver and its model that all fits of a run share: all but C and gamma.
+    """The settings of a solver and its model, the same for all fits of a run.
 
     Attributes
     ----------

@@ -150,7 +150,7 @@ def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
                 else:
                     tile[q] = factor[j + r, j + e]
         if j < first:
-            barrier()  # the panel that was kept is there
+            barrier()  # the earlier panel is in the tile
         for p in range(max(first, j + width) + warp, f + 2, n_warps):
             a, b, c, d = _shared_with(lane, j, f, p, factor)
             if lane == 0:

@@ -1,4 +1,4 @@
-"""An interior-point method on features: the weights for one C in some twenty steps, however large.
+"""An interior-point method on features: the weights for one C, however large, in some twenty steps.
 
 A predictor-corrector method. A step computes a matrix of the features in double precision, from
 all rows that matter to it. The dual problem bounds the distance from the minimum.
