@@ -71,6 +71,21 @@ def fit_parts(
     gamma: float,
     settings: Settings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A task: fit rows that are on the host by a backend; see ``Backend.fit_parts``."""
+    """A task: fit rows that are on the host by a backend.
+
+    Parameters
+    ----------
+    name : (str, {"cpu", "gpu"})
+        A name in ``BACKENDS``, and the device.
+    X : array of shape (n_samples, n_features), or SharedData of it
+    y : int array of shape (n_samples,)
+        Class codes.
+    C, gamma : float
+    settings : Settings
+
+    Returns
+    -------
+    support, coefficients, intercepts : arrays, see ``Backend.fit_parts``
+    """
     backend, X = load_backend(*name), X.shared if isinstance(X, SharedData) else X
     return backend.fit_parts(to_device(X, backend.device), y, C, gamma, settings)

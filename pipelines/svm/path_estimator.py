@@ -172,18 +172,28 @@ class PathEstimator(BaseEstimator):
 
     @property
     def support_vectors_(self) -> np.ndarray:
+        """The support vectors; without columns if the kernel is precomputed or a callable."""
         return self.machine_.support_vectors
 
     @property
     def dual_coef_(self) -> np.ndarray:
+        """Signed multipliers of the support vectors, with a row for each problem."""
         return self._sign * self.machine_.coefficients.T
 
     @property
     def intercept_(self) -> np.ndarray:
+        """The constants of the decision functions."""
         return self._sign * self.machine_.intercepts
 
     @property
     def coef_(self) -> np.ndarray:
+        """Weights of the features, of the linear kernel only; read-only.
+
+        Raises
+        ------
+        AttributeError
+            The kernel is another.
+        """
         if self.kernel != "linear":
             raise AttributeError("coef_ is there for kernel='linear' alone")
         coef = self._sign * (self.machine_.coefficients.T @ self.machine_.support_vectors)

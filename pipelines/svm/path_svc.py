@@ -370,6 +370,14 @@ def checked_weights(
 ) -> np.ndarray | None:
     """The sample weights as float64, or None.
 
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    classes : array of shape (n_classes,)
+    codes : int array of shape (n_samples,)
+        Indices of ``classes``.
+    sample_weight : array-like of shape (n_samples,), optional
+
     Raises
     ------
     ValueError

@@ -40,6 +40,7 @@ class Layout:
 
     @property
     def n_classes(self) -> int:
+        """The number of classes."""
         return len(self.classes)
 
     def rows_of(self, code: int) -> slice:
@@ -194,6 +195,7 @@ class PathSearch:
 
     @property
     def one_vs_one(self) -> bool:
+        """Whether its problems are pairs of classes."""
         return self.problems[0].second is not None
 
     @property
@@ -293,7 +295,15 @@ def search_all_rows(
     settings: Settings,
     sample_weight: np.ndarray | None = None,
 ) -> PathSearch:
-    """Prepare a single fit: a search whose one fold trains on all rows and validates none."""
+    """Prepare a single fit: a search whose one fold trains on all rows and validates none.
+
+    Parameters
+    ----------
+    y, settings, sample_weight : as for ``search_folds``
+    Cs : float64 array of shape (n_C,)
+        Ascending: the path to the C of the fit.
+    gamma : float
+    """
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)
 

@@ -90,7 +90,14 @@ def is_brief(
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
     n_features: int,
 ) -> bool:
-    """Whether ``SVC`` would finish a search before the path solver is compiled."""
+    """Whether ``SVC`` would finish a search before the path solver is compiled.
+
+    Parameters
+    ----------
+    points, settings : as for ``svm_problem``
+    splits : sequence of (training rows, validation rows)
+    n_features : int
+    """
     if not first_use.may_wait() or first_use.is_compiled():
         return False
     estimators = [SVMParameters(settings=settings, **point) for point in points]

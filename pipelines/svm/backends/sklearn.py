@@ -20,6 +20,7 @@ class SklearnBackend(OneByOne):
 
     @property
     def svc(self) -> type:
+        """The class that fits."""
         from sklearn.svm import SVC
 
         return SVC

@@ -192,7 +192,13 @@ def model_of(
 ) -> FittedPath:
     """The model of the last C: support vectors of all problems, class by class, as rows of X.
 
-    betas : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest, multipliers at it
+    Parameters
+    ----------
+    layout : Layout
+    problems : list of PathProblem
+    out : Solutions
+    betas : float array of shape (n, n_classes) for pairs, (n, n_problems) for one-vs-rest
+        Multipliers of the sorted rows at the last C.
     """
     used = np.flatnonzero(out.support[0, -1])
     dual = np.zeros((len(problems), used.size))

@@ -27,7 +27,13 @@ ROWS = "rows"  # the key of the prepared rows in the cache that calls share
 def cross_validate_path(
     X: np.ndarray, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
 ) -> PathResult:
-    """Cross-validate C-SVC as ``solve_path`` does, and collect every cell in arrays."""
+    """Cross-validate C-SVC, and collect every cell in arrays.
+
+    Parameters
+    ----------
+    X, y, gammas, Cs, folds, **options
+        As for ``solve_path``.
+    """
     fits = solve_path(X, y, gammas, Cs, folds, **options)
     return PathResult.of(fits, y, gammas, Cs, folds)
 

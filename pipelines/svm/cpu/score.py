@@ -267,6 +267,11 @@ def score_two(
 
     Their uncertainty is estimated from the partial values of some rows. At a hard C the walk
     computes in double precision, and only the rounding of the values kept is left.
+
+    Parameters
+    ----------
+    kernel, rows, fold, solutions, search, exact
+        As for ``score_pairs``.
     """
     values, single = solutions.kept_decisions[fold][0][:, rows].T, int(solutions.single[fold, 0])
     sample = rows[:: max(1, len(rows) // _SAMPLE)]

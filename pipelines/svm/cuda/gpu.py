@@ -166,7 +166,20 @@ def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
 
 
 def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_bytes: int = 0) -> None:
-    """Start a kernel on numpy (simulator) or cupy arrays, on cupy's and numba's default stream."""
+    """Start a kernel on the default stream, which cupy and numba share.
+
+    Parameters
+    ----------
+    kernel : numba kernel
+    grid : int or tuple of int
+        Blocks.
+    block_size : int
+        Threads of a block.
+    arguments : list
+        Numbers and cupy arrays; under the simulator numpy arrays.
+    shared_bytes : int, default 0
+        Bytes of dynamic shared memory of a block.
+    """
     if SIMULATED:
         kernel[grid, block_size, 0, shared_bytes](*arguments)
         return

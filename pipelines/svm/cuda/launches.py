@@ -232,10 +232,19 @@ class Launching:
 
 
 def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
-    """Mean squared distances between the rows of each two classes; float64, on the host.
+    """Mean squared distances between the rows of each two classes, on the host.
 
-    shared : float32 (n, n), shared products
-    starts : from ``class_starts``
+    Parameters
+    ----------
+    shared : float32 array of shape (n, n)
+        Products of the rows.
+    starts : int64 array, from ``class_starts``
+    kernel : Kernel
+    xp : module
+
+    Returns
+    -------
+    float64 array of shape (n_classes, n_classes)
     """
     sizes = np.diff(starts)
     weights = np.zeros((starts[-1], sizes.size), np.float32)

@@ -67,7 +67,13 @@ class _Clock:
 def cross_validate_path_cuda(
     X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
 ) -> PathResult:
-    """Cross-validate C-SVC as ``solve_path_cuda`` does, and collect every cell in arrays."""
+    """Cross-validate C-SVC on a GPU, and collect every cell in arrays.
+
+    Parameters
+    ----------
+    X, y, gammas, Cs, folds, **options
+        As for ``solve_path_cuda``.
+    """
     fits = solve_path_cuda(X, y, gammas, Cs, folds, **options)
     return PathResult.of(fits, y, gammas, Cs, folds)
 

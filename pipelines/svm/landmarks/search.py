@@ -369,7 +369,17 @@ def classifier_losses(
     settings: Settings,
     device: Device,
 ) -> list[tuple[list[tuple[int, int]], Loss]]:
-    """The runs of rows and the loss of each binary problem."""
+    """The runs of rows and the loss of each binary problem.
+
+    Parameters
+    ----------
+    training : TrainingRows
+    problems : sequence of PathProblem
+    Cs : sequence of float
+    settings : Settings
+        For its ``class_weight``.
+    device : Device
+    """
     losses = []
     for problem in problems:
         runs = training.runs(problem)
@@ -481,7 +491,28 @@ def fit_landmarks(
     epsilon: float | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> Fitted:
-    """Fit one machine on all rows: a classifier, or with ``epsilon`` a regression."""
+    """Fit one machine on all rows: a classifier, or with ``epsilon`` a regression.
+
+    Parameters
+    ----------
+    X : float array of shape (n_samples, n_features), of numpy or cupy
+    y : array of shape (n_samples,)
+        Class codes, or targets.
+    C, gamma : float
+        Above 0.
+    settings : Settings
+    epsilon : float, optional
+        Half the width of the tube, in units of ``y``.
+    sample_weight : float array of shape (n_samples,), optional
+        Factors of C.
+
+    Raises
+    ------
+    ValueError
+        Values of ``X``, or gamma, are too large for single precision.
+    MemoryError
+        Features fit neither in memory nor on disk.
+    """
     check_size(X, gamma)
     with open_device(X, settings.n_threads) as device:
         targets = y if epsilon is None else np.zeros(len(y))
