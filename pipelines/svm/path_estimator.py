@@ -213,6 +213,10 @@ class PathEstimator(BaseEstimator):
     def save(self, path: Path | str) -> None:
         """Write the fitted estimator as safetensors; loading it runs no code.
 
+        Parameters
+        ----------
+        path : str or Path
+
         Raises
         ------
         ValueError
@@ -240,6 +244,10 @@ class PathEstimator(BaseEstimator):
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read a fitted estimator that ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Raises
         ------

@@ -185,6 +185,11 @@ class PathSVC(ClassifierMixin, PathEstimator):
             Factors of C. Rows of a weight of 0 or below are left out, as in ``SVC``; every
             class needs a row above 0.
 
+        Returns
+        -------
+        PathSVC
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -276,7 +281,17 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return super().dual_coef_
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predicted classes of the rows of ``X``, an array of shape (n_samples,).
+        """Predict the classes of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        array of shape (n_samples,)
 
         Raises
         ------
@@ -294,6 +309,11 @@ class PathSVC(ClassifierMixin, PathEstimator):
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Decision values in the form of ``SVC.decision_function``.
 
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            As for ``predict``.
+
         Returns
         -------
         float64 array of shape (n_samples,) for two classes, else (n_samples, n_classes)
@@ -308,7 +328,17 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Calibrated class probabilities, an array of shape (n_samples, n_classes).
+        """Calibrated class probabilities; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            As for ``predict``.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_classes)
+            In the order of ``classes_``; rows add up to 1.
 
         Raises
         ------

@@ -147,6 +147,11 @@ class PathSVR(RegressorMixin, PathEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Factors of C. Rows of a weight of 0 or below are left out, as in ``SVR``.
 
+        Returns
+        -------
+        PathSVR
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -197,7 +202,19 @@ class PathSVR(RegressorMixin, PathEstimator):
         return np.array([len(self.support_)], np.int32)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predicted targets of the rows of ``X``, a float64 array of shape (n_samples,)."""
+        """Predict the targets of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+            In units of ``y``.
+        """
         check_is_fitted(self)
         return self._values(X)[:, 0] * self.machine_.target_scale + self.machine_.target_mean
 

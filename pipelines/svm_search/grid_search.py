@@ -237,6 +237,11 @@ class SVMGridSearch(GridSearch):
             Factors of C, and weights for scorers that accept them; only for ``solver="path"`` on a
             CPU.
 
+        Returns
+        -------
+        SVMGridSearch
+            The search itself.
+
         Raises
         ------
         ValueError

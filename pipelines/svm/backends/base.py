@@ -95,6 +95,14 @@ class Backend(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Fit one model on all rows: its numbers, in the form of ``KernelMachine``.
 
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), on the backend's device, scaled
+        y : int array of shape (n_samples,)
+            Class codes.
+        C, gamma : float
+        settings : Settings
+
         Returns
         -------
         support : int array of shape (n_support,), rows of ``X``

@@ -67,6 +67,7 @@ def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarr
     """The work space of this name and thread, of shape (n, width), not initialised.
 
     It is kept from one problem to the next, as to get fresh pages costs as much as to fill them.
+    A name has one ``dtype``.
     """
     flat = getattr(_local, name, None)
     if flat is None or flat.size < n * width:
