@@ -1,1 +1,1 @@
-"""Kernel support vector machines: solvers, backends, the estimators."""
+"""Kernel support vector machines: estimators, backends, and the path solver."""

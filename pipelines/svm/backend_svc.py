@@ -1,4 +1,4 @@
-"""A ``PathSVC`` that another backend than the path solver on a CPU fits."""
+"""A ``PathSVC`` fitted by another backend than the path solver on a CPU."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from pipelines.svm.settings import Settings
 
 
 class BackendSVC(ClientMixin, PathSVC):
-    """The parameters of ``PathSVC``, fitted by any backend; ``n_iter_`` and ``fit_status_`` are -1,
-    not known.
+    """A ``PathSVC`` that any backend fits; ``n_iter_`` and ``fit_status_`` are -1 for unknown.
 
     Attributes
     ----------
-    backend : a name in ``BACKENDS``, and ``"cpu"`` or ``"gpu"``
-    client : distributed.Client, on a worker of which fits are made, for a process that is to keep
-        its hands off the GPUs of workers; None: fits are made here. It does not travel.
+    backend : (str, {"cpu", "gpu"})
+        A name in ``BACKENDS``, and the device.
+    client : distributed.Client or None
+        Fits are made on one of its workers, so that this process does not take hold of a GPU that
+        a worker uses; None to fit in this process. It is not pickled.
     """
 
     backend: tuple[str, str] = ("path", "cpu")
@@ -70,6 +71,21 @@ def fit_parts(
     gamma: float,
     settings: Settings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fit rows on the host by a backend, see ``Backend.fit_parts``; a task."""
+    """A task: fit rows that are on the host by a backend.
+
+    Parameters
+    ----------
+    name : (str, {"cpu", "gpu"})
+        A name in ``BACKENDS``, and the device.
+    X : array of shape (n_samples, n_features), or SharedData of it
+    y : int array of shape (n_samples,)
+        Class codes.
+    C, gamma : float
+    settings : Settings
+
+    Returns
+    -------
+    support, coefficients, intercepts : arrays, see ``Backend.fit_parts``
+    """
     backend, X = load_backend(*name), X.shared if isinstance(X, SharedData) else X
     return backend.fit_parts(to_device(X, backend.device), y, C, gamma, settings)

@@ -1,4 +1,4 @@
-"""Decision values -> class probabilities."""
+"""Class probabilities from decision values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ import numpy as np
 class Calibration:
     """Platt's sigmoids: 1 / (1 + exp(slope * value + offset)) for each class.
 
-    Platt, Probabilistic outputs for support vector machines (1999); over several
-    classes the sigmoids are brought to a sum of one, as in scikit-learn's
+    Of several classes the sigmoids are divided by their sum, as in scikit-learn's
     ``CalibratedClassifierCV``.
 
     Attributes
     ----------
     slopes, offsets : float64 arrays of shape (n_classes,), or (1,) for two classes
+
+    References
+    ----------
+    J. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
+    likelihood methods", Advances in Large Margin Classifiers, 1999.
     """
 
     slopes: np.ndarray
@@ -27,12 +31,12 @@ class Calibration:
 
     @classmethod
     def of(cls, sigmoids: Iterable[Any]) -> Calibration:
-        """Return the parameters of scikit-learn's fitted sigmoids."""
+        """Take the parameters of scikit-learn's fitted sigmoids."""
         a, b = zip(*((sigmoid.a_, sigmoid.b_) for sigmoid in sigmoids), strict=True)
         return cls(np.array(a, np.float64), np.array(b, np.float64))
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
-        """Return probabilities of every class.
+        """The probability of every class.
 
         Parameters
         ----------
@@ -54,17 +58,19 @@ class Calibration:
 
 
 def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
-    """Return Platt's sigmoids, one for each class against the others.
+    """Fit Platt's sigmoids, one for each class against the others.
 
     Parameters
     ----------
-    values : as ``Calibration.probabilities`` takes them, of rows that no fit has seen
-    y : int array of shape (n_samples,), class codes
+    values : array of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        Decision values of rows that the fit behind them did not train on.
+    y : int array of shape (n_samples,)
+        Class codes.
     """
     from pipelines.sklearn_private import SigmoidCalibration
 
     columns = np.asarray(values, np.float64).reshape(len(values), -1)
-    # The values of two classes speak for the second.
+    # Of two classes, a positive value means the second.
     positive = [1] if columns.shape[1] == 1 else range(columns.shape[1])
     return Calibration.of(
         SigmoidCalibration().fit(column, (y == code).astype(np.float64))

@@ -1,4 +1,4 @@
-"""The cells of a grid, made of what a path solver finds."""
+"""The cells of a grid, from the solutions and scores of a path solver."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 
 @dataclass
 class Scores:
-    """Predictions on one fold's validation rows.
+    """Predictions of one fold's validation rows, at every C.
 
-    codes : int64 (n_validation, n_C), predicted class numbers
-    values : float32 (n_validation, n_problems, n_C), decision values, or None
+    Attributes
+    ----------
+    codes : int64 array of shape (n_validation, n_C)
+        Predicted class numbers.
+    values : float32 array of shape (n_validation, n_problems, n_C) or None
+        Decision values.
     """
 
     codes: np.ndarray
@@ -26,7 +30,7 @@ class Scores:
 
     @classmethod
     def of(cls, pieces: Sequence[Scores], order: np.ndarray) -> Scores:
-        """Return scores of some rows each, joined; ``order`` is that of all, among them."""
+        """Join the scores of pieces of the rows; ``order`` indexes the joined rows."""
         values = [piece.values for piece in pieces if piece.values is not None]
         return cls(
             np.concatenate([piece.codes for piece in pieces])[order],
@@ -38,17 +42,23 @@ class Scores:
 class PathResult:
     """Every cell of a grid, in arrays.
 
-    classes : (n_classes,), the labels
-    objectives : float64 (n_gammas, n_C, n_folds, n_problems)
-    predictions : list (n_gammas) of lists (n_folds) of int64 (n_C, n_validation),
-        class numbers
-    decisions : the same of float32 (n_C, n_validation, n_problems), 0 where none were wanted
-    n_errors : int64 (n_gammas, n_C, n_folds)
-    n_support, n_iterations : int64, the same shape; support vectors are counted
-        once for all the binary problems of a cell
-    status : int64, the same shape: the worst of the cell's problems, ``CONVERGED`` or another
-    fit_seconds, score_seconds : float64, the same shape; a fold's time is shared
-        out over its C's, fitting in proportion to iterations
+    Attributes
+    ----------
+    classes : array of shape (n_classes,)
+        The labels.
+    objectives : float64 array of shape (n_gammas, n_C, n_folds, n_problems)
+        Dual objectives.
+    predictions : list (n_gammas) of lists (n_folds) of int64 arrays of shape (n_C, n_validation)
+        Class numbers.
+    decisions : the same of float32 arrays of shape (n_C, n_validation, n_problems)
+        Decision values, 0 where they were not asked for.
+    n_errors : int64 array of shape (n_gammas, n_C, n_folds)
+    n_support, n_iterations : int64 arrays of the same shape
+        A row that is a support vector of several binary problems of a cell counts once.
+    status : int64 array of the same shape
+        The worst of the cell's problems: ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``.
+    fit_seconds, score_seconds : float64 arrays of the same shape
+        The time of a fold, divided among its C's: of fitting in proportion to iterations.
     """
 
     classes: np.ndarray
@@ -66,7 +76,7 @@ class PathResult:
     def of(
         cls, fits: Iterable[Fit | Progress], y: Any, gammas: Any, Cs: Any, folds: Sequence[Any]
     ) -> PathResult:
-        """Return the fits of a path solver in arrays; what was not solved is 0."""
+        """Collect the fits of a path solver in arrays; cells that were not solved hold 0."""
         cells = [fit for fit in fits if isinstance(fit, Fit)]
         n_gammas, n_C, n_problems = np.size(gammas), len(Cs), len(cells[0].details["objectives"])
         shape, classes, y = (n_gammas, n_C, len(folds)), np.unique(y), np.asarray(y)
@@ -103,10 +113,24 @@ def fits_of_fold(
     scores: Scores,
     score_seconds: float,
 ) -> list[Fit]:
-    """Return the fits of one gamma and fold, C's back in the caller's order.
+    """The fits of one gamma and fold, with C's in the caller's order again.
 
-    Their details are ``objectives``, float64 (n_problems,), and ``status``, the worst of the
-    problems'; where values are kept, ``problem_values`` are (n_validation, n_problems).
+    Parameters
+    ----------
+    g, fold : int
+        Numbers of the gamma and of the fold.
+    ascending : int array of shape (n_C,), from ``search_folds``
+    search : PathSearch
+    solutions : Solutions
+    scores : Scores
+    score_seconds : float
+
+    Returns
+    -------
+    list of Fit
+        Their details are ``objectives``, float64 (n_problems,), and ``status``, the worst of the
+        problems. Where values are kept, a prediction ``problem_values`` has the shape
+        (n_validation, n_problems).
     """
     iterations = solutions.iterations[fold].sum(axis=0)
     effort = iterations + 1.0

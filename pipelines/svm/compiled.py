@@ -1,4 +1,8 @@
-"""Compilation with numba: the one place that knows it."""
+"""Compilation with numba, and the cache of what it compiles.
+
+numba's own cache looks at a function's own file alone, and lets every process compile the same;
+here the digest of all sources of the folders decides, and one process compiles for all.
+"""
 
 import fcntl
 import hashlib
@@ -21,33 +25,33 @@ from numba.core.runtime import rtsys
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# nnan and nsz let reductions vectorise; infinities, which mark the rows that may
-# not move, keep their meaning, and no operation is re-associated.
+# nnan and nsz let reductions vectorise. Infinities keep their meaning, as they mark rows that may
+# not move, and no operation is re-associated.
 NO_NAN = ("nnan", "nsz", "contract")
 
 
 def integers(first: int, last: int) -> list[int]:
-    """Return names for the integers from ``first`` to before ``last``, for compiled functions.
+    """Integers from ``first`` to before ``last``, as constants of compiled functions.
 
-    They are numpy's: a function that is given one of Python's that is known beforehand is
-    compiled once more, for that alone.
+    They are numpy's: of a Python integer that is known at compile time numba would compile the
+    function called with it once more, for that value alone.
     """
     return list(np.arange(first, last))
 
 
-# Seconds of compiling, or of waiting for it, after which it is said, once in a process.
+# Seconds of compiling, or of waiting for it, after which a process says so, once.
 SECONDS_OF_SILENCE = 1.0
 
-# For how long a process waits for another that compiles: that may be stopped, and the host of one
-# that shares the files may be gone.
+# How long a process waits for another that compiles, and how often it looks. Not for ever: the
+# other may be suspended, and with files on a shared disk its host may have died.
 SECONDS_TO_WAIT, SECONDS_BETWEEN_LOOKS = 600.0, 0.05
 
 
 class _Announcement(Listener):
-    """Logs that functions of ours are compiled, where that takes longer than a second.
+    """Logs that functions of ours are being compiled, if that takes longer than a second.
 
-    Without handlers of its user's, Python's logging writes the line to stderr. Who show
-    progress of their own add a filter to the logger meanwhile.
+    Without handlers, Python's logging writes the line to stderr. A command that shows its own
+    progress adds a filter to the logger meanwhile.
     """
 
     def __init__(self) -> None:
@@ -55,7 +59,7 @@ class _Announcement(Listener):
         self._depth, self._is_announced = 0, False
 
     def on_start(self, event: Event) -> None:
-        """Wait for a second from the outermost function on: numba compiles one at a time."""
+        """Start the timer with the outermost function: numba compiles one at a time."""
         if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
             return
         self._depth += 1
@@ -65,7 +69,7 @@ class _Announcement(Listener):
             self._timer.start()
 
     def on_end(self, event: Event) -> None:
-        """Say nothing of what took less."""
+        """Stop the timer, so that nothing is said of what took less."""
         if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
             return
         self._depth -= 1
@@ -84,14 +88,16 @@ register("numba:compile", announcement)
 def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Function]:
     """Compile a function at its first call and keep the result on disk.
 
-    It runs without the interpreter's lock, and is compiled anew when any source of its
-    folder, or of this one, has changed.
+    It runs without the interpreter's lock, and is compiled again when any source in its folder,
+    or in this one, has changed.
 
     Parameters
     ----------
-    fastmath : LLVM's names of what floating point may assume; none for IEEE 754
-    inner : only compiled functions call it, so nothing is made by which Python could; without
-        ``fastmath`` of its own, its lines become those of its callers
+    *fastmath : str
+        LLVM's names of what floating-point operations may assume; none for IEEE 754.
+    inner : bool, default False
+        Only compiled functions call it: no wrapper for Python is made, and without ``fastmath``
+        of its own it is inlined in its callers.
     """
     compile_later: Callable[[_Function], _Function] = njit(
         nogil=True,
@@ -115,10 +121,11 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
 
 
 def _load(cache: Any, signature: Any, target: Any) -> Any:
-    """Load a compiled function from disk; None where it is not there.
+    """Load a compiled function from disk; None if it is not there.
 
-    numba's own method first imports and registers all that a compiler needs, which takes longer
-    than a small search. Machine code needs memory alone; who compiles refreshes all that by itself.
+    numba's own method first imports and registers all that its compiler needs, which takes longer
+    than a small search. To run machine code only the run time is needed, and to compile refreshes
+    the rest by itself.
     """
     rtsys.initialize(target)
     with cache._guard_against_spurious_io_errors():
@@ -128,27 +135,34 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
 def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = ()) -> _Function:
     """Cache a compiled function on disk until a source in ``folders`` changes.
 
-    numba looks at a function's own file alone, and would go on with what it inlined from
-    the others: old results after an update that leaves the one and changes the other.
+    numba looks at the function's own file alone. After an update that changes only a file it
+    inlines from, it would load code that still holds the old function.
 
-    variant : with files of their own for each
+    Parameters
+    ----------
+    function : numba dispatcher
+    *folders : Path
+        Folders of the sources it depends on.
+    variant : tuple, optional
+        Part of the file's name, so that each variant has files of its own.
     """
     cache: Any = getattr(function, "_cache", None)
     file = getattr(cache, "_cache_file", None)
-    if file is not None:  # there is none in numba's simulator, nor where it does not compile
+    if file is not None:  # none in numba's simulator, nor with compilation disabled
         cache._guard_against_spurious_io_errors = _goes_on_without_files
         if variant:
             words = re.sub(r"[^\w.]+", "_", "-".join(map(str, variant)))
             name = f"{cache._impl.filename_base}-{words}"
             file = cache._cache_file = type(file)(cache._cache_path, name, None)
         file._source_stamp = "".join(map(_digest, folders))
-        # Looked at before the rest is read, which may name what the sources no longer have.
+        # numba compares the version before it unpickles the index, which may refer to names that
+        # the sources no longer have.
         file._version += f" {file._source_stamp}"
         _OneCompiler(function, cache)
     return function
 
 
-# The indices of what this process has compiled, and of what it has loaded from disk.
+# Index files of the functions that this process has compiled, and of those it has loaded.
 COMPILED, LOADED = list[Path](), list[Path]()
 
 
@@ -157,11 +171,11 @@ class _Lock(threading.local):
 
 
 class _OneCompiler:
-    """Lets one process compile a function, and has the others load what that keeps.
+    """Lets one process compile a function, and the others load what it has compiled.
 
-    Workers of one host begin together: each would compile the same, for a minute. Who finds
-    that nothing is kept takes a lock and looks again, and has it until its own is kept. Where
-    all is kept nobody takes it.
+    Workers of a host start together, and each would compile the same for a minute. A process that
+    finds nothing on disk takes a lock, looks again, and holds the lock until its own result is on
+    disk. If everything is on disk nobody takes the lock.
     """
 
     def __init__(self, function: Any, cache: Any) -> None:
@@ -171,8 +185,8 @@ class _OneCompiler:
         function.compile, cache.load_overload = self.compile, self.load
 
     def compile(self, signature: Any) -> Any:
-        """Compile or load, and give up the lock whatever became of it."""
-        is_outermost = self._lock.file is None  # of a function that calls itself
+        """Compile or load, and release the lock in any case."""
+        is_outermost = self._lock.file is None  # a function that calls itself comes here twice
         try:
             return self._compile(signature)
         finally:
@@ -181,7 +195,7 @@ class _OneCompiler:
                 _unlock(file)
 
     def load(self, signature: Any, target: Any) -> Any:
-        """Load what is kept, if need be when another process has compiled it."""
+        """Load the function from disk, if need be after another process has compiled it."""
         overload = self._load(signature, target)
         if overload is None and self._lock.file is None:
             self._lock.file = _locked(self._path.with_name(f"{self._path.name}.lock"))
@@ -191,9 +205,10 @@ class _OneCompiler:
 
 
 def _locked(path: Path) -> IO[bytes] | None:
-    """Open and lock a file, which the system unlocks where this process dies.
+    """Open and lock a file; the system unlocks it if this process dies.
 
-    None where that cannot be, as on a file system without locks, or takes too long.
+    None if that is not possible, as on a file system without locks, or takes too long: then this
+    process compiles, too.
     """
     started = time.monotonic()
     try:
@@ -217,7 +232,8 @@ def _locked(path: Path) -> IO[bytes] | None:
 
 def _unlock(file: IO[bytes]) -> None:
     with suppress(OSError), file:
-        fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile has it open, too
+        # Not left to close(): a process that was forked meanwhile has the file open, too.
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @cache
@@ -227,7 +243,7 @@ def _say_waiting() -> None:
 
 @contextmanager
 def _goes_on_without_files() -> Iterator[None]:
-    """Let a fit go on where its code cannot be kept, or was kept badly; say so once."""
+    """Let a fit continue if its code cannot be written to disk or read from it; say so once."""
     try:
         yield
     except (OSError, EOFError, UnpicklingError) as error:
@@ -236,7 +252,7 @@ def _goes_on_without_files() -> Iterator[None]:
 
 @cache
 def _say_no_files(why: str) -> None:
-    # Not the logger of the announcement, which is silent where a run shows progress.
+    # Not the announcement's logger, which is silent while a run shows progress.
     logging.getLogger(f"{__name__}.files").warning(
         "the compiled solver cannot be kept on disk (%s): every process compiles it anew; "
         "set NUMBA_CACHE_DIR to a folder with room",
@@ -245,11 +261,16 @@ def _say_no_files(why: str) -> None:
 
 
 def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function]:
-    """Call ``make`` once for each set of arguments, and keep on disk what it compiles apart.
+    """Call ``make`` once for each set of arguments, with a file on disk for each.
 
-    numba tells what it keeps by the function's code and what that closes over. Options of
-    the compiler are not among it: two kernels that differ in the registers a thread may have
-    would share one file, and the second to be asked for would be the first.
+    numba identifies a compiled function by its code and what that closes over, not by options of
+    the compiler: two kernels that differ only in the registers of a thread would share one file,
+    and the second would be loaded as the first.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a numba dispatcher; called with hashable arguments.
     """
     folders = Path(inspect.getfile(make)).parent, Path(__file__).parent
     signature = inspect.signature(make)
@@ -269,7 +290,7 @@ def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function
 
 @cache
 def _digest(folder: Path) -> str:
-    """Return a digest of all sources in a folder."""
+    """SHA-256 of all sources in a folder."""
     content = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
         content.update(source.name.encode() + b"\0" + source.read_bytes())

@@ -1,8 +1,9 @@
-"""Squared distances of rows, from products where these have the digits, else from differences.
+"""Squared distances of rows, from matrix products where these are precise enough.
 
-The product of two rows far from the origin is large, and their distance the small difference of
-such numbers: what rounding leaves uncertain of it grows with their norms.  Rows are centred first,
-which changes no distance; what is still too small beside its rows' norms is made anew.
+``|a - b|² = |a|² + |b|² - 2 ab`` costs one matrix product for all rows, but far from the origin it
+is a small difference of large numbers, and its rounding error grows with the norms. Rows are
+centred first, which changes no distance. Distances that are still too small for their rows' norms
+are computed again, from differences.
 """
 
 from __future__ import annotations
@@ -11,24 +12,25 @@ from typing import Any
 
 import numpy as np
 
-# A distance made of products is off by so many roundings of the sum of its rows' squared norms
-# (measured), and may be off by this share of itself.  A kernel value is then off by 0.37 of that
-# share at most, whatever gamma is: the largest value of x exp(-x) is 0.37.
+# The error of a distance from products, in roundings of the sum of its rows' squared norms
+# (measured); and the relative error that is accepted.  The error of a kernel value is then at most
+# 0.37 of that, whatever gamma is: the largest value of x exp(-x) is 0.37.
 _ROUNDINGS, _ACCURACY = 4.0, {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-6}
 
-# Rows of a matrix worked on at once: the piece stays in a core's cache between
-# the operations that make it.
+# A matrix is worked on in pieces of this size, which stay in a core's cache from one operation to
+# the next.
 PIECE_BYTES = 1 << 19
 
-# Values of rows whose differences are taken at once.
+# Values of rows whose differences are computed at once.
 _DIFFERENCES = 1 << 18
 
-# Rows whose neighbours are looked at to tell whether single precision will do.
+# Rows whose neighbours decide whether single precision suffices: so many spread over the data, and
+# so many of the largest norms.
 _SAMPLE, _FAR = 8, 64
 
 
 def least_fraction(dtype: Any) -> float:
-    """Return which share of the sum of two squared norms a distance made of products must have."""
+    """The least ratio of a distance to its rows' squared norms at which products are precise."""
     dtype = np.dtype(dtype)
     return float(_ROUNDINGS * np.finfo(dtype).eps / _ACCURACY[dtype])
 
@@ -41,19 +43,26 @@ def finish_distances(
     other_norms: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Set ``out = norms + other_norms - 2 products``, those of equal rows exactly 0.
+    """Squared distances from products: ``out = norms + other_norms - 2 products``.
+
+    The distance of equal rows is exactly 0, and distances too small for their rows' norms are
+    computed from differences.
 
     Parameters
     ----------
-    products : float array of shape (n, m), of ``rows`` and ``others``
-    rows, others : of shape (n, n_features) and (m, n_features), best centred
-    norms, other_norms : squared
-    out : float array of shape (n, m), which may be ``products``, output
+    products : float array of shape (n, m)
+        Inner products of ``rows`` and ``other_rows``.
+    rows, other_rows : float arrays of shape (n, n_features) and (m, n_features)
+        Best centred.
+    norms, other_norms : float arrays of shape (n,) and (m,)
+        Their squared norms.
+    out : float array of shape (n, m)
+        Output; may be ``products``.
     """
     fraction = least_fraction(products.dtype)
-    hashes: list[np.ndarray] = []  # of rows and of others, where many distances are small
+    hashes: list[np.ndarray] = []  # of both sets of rows, made only where many distances are small
     step = max(1, PIECE_BYTES // (products.itemsize * max(1, products.shape[1])))
-    # Made once: in Dask's workers the pages of such arrays are given back each time.
+    # Allocated once: Dask's workers return the pages of such arrays to the system at each release.
     sums_of, distances_of = np.empty(
         (2, min(step, len(products)), products.shape[1]), products.dtype
     )
@@ -75,14 +84,17 @@ def finish_distances(
 
 
 def mend_small(distances: Any, sums: Any, rows: Any, other_rows: Any, xp: Any = np) -> None:
-    """Replace distances that are too small for products by those made from differences.
+    """Compute distances again, from differences, where products are not precise enough.
 
     Parameters
     ----------
-    distances : float array of shape (n, m), made of products of the precision of ``rows``, output
-    sums : of the squared norms times ``least_fraction``, of the same shape
-    rows, others : float arrays of shape (n, n_features) and (m, n_features)
-    xp : array module
+    distances : float array of shape (n, m)
+        From products in the precision of ``rows``; changed in place.
+    sums : float array of shape (n, m)
+        Sums of the rows' squared norms, times ``least_fraction``.
+    rows, other_rows : float arrays of shape (n, n_features) and (m, n_features)
+    xp : module
+        numpy or cupy.
     """
     is_small = distances <= sums
     if not is_small.any():
@@ -97,12 +109,13 @@ def mend_small(distances: Any, sums: Any, rows: Any, other_rows: Any, xp: Any = 
 
 
 def single_will_do(rows: Any, xp: Any = np) -> bool:
-    """Return whether single precision holds the distances of centred float64 rows.
+    """Whether products in single precision are precise enough for centred float64 rows.
 
-    It does not where a row's neighbour, unless it is equal, is too close for its norm.
+    They are not where a row has a neighbour, other than an equal one, that is too close for its
+    norm. A sample of the rows is tested.
     """
     norms = xp.einsum("ij,ij->i", rows, rows)
-    # And those far out, in order: what single precision takes off them is most.
+    # Rows far from the centre lose most to rounding.
     far = xp.argsort(norms)[-_FAR:]
     sample = xp.concatenate([rows[:: max(1, len(rows) // _SAMPLE)], rows[far]])
     sums = (sample * sample).sum(axis=1)[:, None] + norms

@@ -1,4 +1,4 @@
-"""A kernel, by its name and its parameters."""
+"""Kernel functions, by name and parameters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,28 @@ KERNELS = ("rbf", "linear", "poly", "sigmoid")
 
 DEFINITE = ("rbf", "linear", "poly")  # positive (semi-)definite, whatever the rows are
 
-# The kernel itself in the place of rows: (n, n) to fit, rows against support vectors to predict.
+# X is the kernel matrix itself: (n, n) to fit, rows against support vectors to predict.
 PRECOMPUTED = "precomputed"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's name and its parameters.
+    """A kernel function: its name and its parameters.
 
-    Of several gammas it is the kernel of none of them; ``at`` is that of one.
+    Parameters
+    ----------
+    name : {"rbf", "linear", "poly", "sigmoid", "precomputed"}
+    degree : int
+        Degree of ``poly``.
+    coef0 : float
+        Constant of ``poly`` and ``sigmoid``.
+    gamma : float
+        A search of several gammas holds a kernel without one of them; ``at`` sets it.
+
+    Raises
+    ------
+    ValueError
+        The name is none of these.
     """
 
     name: str = "rbf"
@@ -34,15 +47,17 @@ class Kernel:
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {self.name!r}")
 
     def at(self, gamma: float) -> Kernel:
-        """Return the kernel of one gamma."""
+        """The same kernel at this gamma."""
         return replace(self, gamma=gamma)
 
     @property
     def of_distances(self) -> bool:
+        """Whether it is a function of distances; otherwise it is one of inner products."""
         return self.name == "rbf"
 
     @property
     def is_given(self) -> bool:
+        """Whether the user gives its values in place of rows."""
         return self.name == PRECOMPUTED
 
     @property
@@ -51,13 +66,15 @@ class Kernel:
         return self.name in DEFINITE
 
     def between(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Return the kernel between the rows of ``X`` and of ``Z``, as scikit-learn's
-        ``pairwise_kernels``, whose import takes longer than most predictions.
+        """Kernel values between the rows of ``X`` and those of ``Z``.
+
+        The same as scikit-learn's ``pairwise_kernels``, whose import takes longer than most
+        predictions.
 
         Parameters
         ----------
         X, Z : float64 arrays of shape (n, n_features) and (m, n_features)
-            Of ``rbf`` best centred, see ``centre``.
+            For ``rbf``, subtract ``centre`` first: distances then keep more digits.
 
         Returns
         -------
@@ -79,7 +96,7 @@ class Kernel:
         return values
 
     def centre(self, rows: np.ndarray) -> np.ndarray | float:
-        """Return what to take off all rows: the mean of some, 0 where that changes the kernel."""
+        """What to subtract from all rows: the mean of these, or 0 where that changes the kernel."""
         return rows.mean(axis=0, dtype=np.float64) if self.of_distances and len(rows) else 0.0
 
 
@@ -87,7 +104,7 @@ RBF = Kernel()
 
 
 def raise_to(values: np.ndarray, degree: int) -> None:
-    """Raise values to a small power, in place: numpy's own is slow where they are below 0."""
+    """Raise values to a small power, in place; numpy's ``power`` is slow for values below 0."""
     if degree == 0:
         values[...] = 1
         return
@@ -97,7 +114,7 @@ def raise_to(values: np.ndarray, degree: int) -> None:
 
 
 def gamma_of(gamma: float | str, X: Any) -> float:
-    """Return the number that ``"scale"``, ``"auto"`` or a number stands for on these rows."""
+    """Gamma as a number: ``"scale"`` and ``"auto"`` depend on the rows, as in scikit-learn."""
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma == "scale":

@@ -1,4 +1,4 @@
-"""A fitted kernel SVM as plain numbers, whichever solver found them."""
+"""A fitted kernel SVM as plain numbers, whichever solver fitted it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from pipelines.svm.settings import DECISIONS
 _ARRAYS = ("support_vectors", "coefficients", "intercepts")
 _SLOPES, _OFFSETS = "calibration.slopes", "calibration.offsets"
 
-BLOCK_ENTRIES = 32_000_000  # of a block of the kernel matrix: 256 MB in double precision
+# Entries of a block of the kernel matrix that predictions hold at once: 256 MB in double precision.
+BLOCK_ENTRIES = 32_000_000
 
 
 @dataclass(frozen=True)
 class _SupportVectors:
-    """The kernel, support vectors and coefficients that both kinds of machine have.
+    """The kernel, support vectors and coefficients, which classifiers and regressors have alike.
 
-    ``scaling`` is applied to rows before the kernel; ``columns`` are the names of the features of a
-    table, by which those of a DataFrame are found.
+    ``scaling`` is applied to rows before the kernel. ``columns`` are the feature names of a table,
+    by which the columns of a DataFrame are found.
     """
 
     support_vectors: np.ndarray
@@ -48,13 +49,13 @@ class _SupportVectors:
     columns: tuple[str, ...] = field(default=(), kw_only=True)
 
     def decision_values(self, X: Any) -> np.ndarray:
-        """Return values of every problem's decision function.
+        """The decision values of every binary problem.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), unscaled; the DataFrame that a
-            ``TablePreprocessor`` takes; of a precomputed kernel, its values between rows and
-            support vectors
+        X : array of shape (n_samples, n_features) or DataFrame
+            Unscaled rows; the DataFrame that a ``TablePreprocessor`` takes; or, of a precomputed
+            kernel, its values between rows and support vectors.
 
         Returns
         -------
@@ -91,7 +92,12 @@ class _SupportVectors:
     def save(self, path: Path, arrays: Arrays | None = None, **about: Any) -> None:
         """Write the machine as safetensors: numbers and text, no code.
 
-        arrays, about : stored beside it, for an estimator around it
+        Parameters
+        ----------
+        path : Path
+        arrays : dict of name to array, optional
+        **about
+            Arrays and JSON values of an estimator around the machine, stored beside it.
         """
         machine_arrays, texts = self._stored_parts()
         machine_arrays |= {name: getattr(self, name) for name in _ARRAYS} | self.scaling.arrays()
@@ -100,7 +106,7 @@ class _SupportVectors:
         write_model(path, machine_arrays | (arrays or {}), about)
 
     def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return what is stored of a kind of machine beside the parts that both have."""
+        """Arrays and texts that only this type of machine stores."""
         raise NotImplementedError
 
     @classmethod
@@ -110,7 +116,7 @@ class _SupportVectors:
         Raises
         ------
         InputError
-            The file is missing or not such a file.
+            The file is missing, or is not such a file.
         """
         return read_model_file(
             path,
@@ -121,7 +127,13 @@ class _SupportVectors:
 
     @classmethod
     def from_stored(cls, arrays: Arrays, about: Mapping[str, Any]) -> Self:
-        """Return the machine in the content of a file, or raise what ``read_model_file`` takes."""
+        """Build the machine from the content of a file.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            The content is not that of such a machine; ``read_model_file`` reports them as one.
+        """
         raise NotImplementedError
 
     @classmethod
@@ -133,9 +145,16 @@ class _SupportVectors:
         shapes: Mapping[str, Any],
         **fields: Any,
     ) -> Self:
-        """Return a machine whose parts belong together; ``own`` are the fields of its kind.
+        """Check that the arrays of a file fit together, and build the machine.
 
-        shapes : of further arrays, which must be finite, too
+        Parameters
+        ----------
+        arrays, about : the content of the file
+        n_problems : int
+        shapes : mapping of name to shape
+            Further arrays, which must be finite, too.
+        **fields
+            Fields that only this type of machine has.
         """
         scaling, support = fitted_from(arrays), arrays["support_vectors"]
         n_support, n_features = support.shape
@@ -164,12 +183,13 @@ class _SupportVectors:
 
 @dataclass(frozen=True)
 class KernelMachine(_SupportVectors):
-    """Decision functions over a common set of support vectors.
+    """A fitted classifier: its decision functions over a common set of support vectors.
 
     Attributes
     ----------
     support_vectors : array of shape (n_support, n_features), scaled
     coefficients : float64 array of shape (n_support, n_problems)
+        0 where a vector takes no part in a problem.
     intercepts : float64 array of shape (n_problems,)
     kernel : Kernel
     gamma : float
@@ -186,11 +206,11 @@ class KernelMachine(_SupportVectors):
     calibration: Calibration | None = None
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return decision values of unscaled rows, in the form of ``class_values``."""
+        """Decision values of unscaled rows, in the form of ``class_values``."""
         return class_values(self.decision_values(X), len(self.classes_), self.decision)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return calibrated probabilities of unscaled rows.
+        """Calibrated class probabilities of unscaled rows.
 
         Returns
         -------
@@ -209,11 +229,11 @@ class KernelMachine(_SupportVectors):
         return self.calibration.probabilities(self.decision_function(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return classes of unscaled rows, an array of shape (n_samples,)."""
+        """Predicted classes of unscaled rows, an array of shape (n_samples,)."""
         return self.classes_[self.predict_codes(X)]
 
     def predict_codes(self, X: Any) -> np.ndarray:
-        """Return indices into ``classes_`` for unscaled rows, int of shape (n_samples,)."""
+        """Predictions for unscaled rows as indices of ``classes_``, int of shape (n_samples,)."""
         return codes_of(self.decision_values(X), len(self.classes_), self.decision)
 
     def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:
@@ -247,7 +267,7 @@ class KernelMachine(_SupportVectors):
 
 @dataclass(frozen=True)
 class KernelRegressor(_SupportVectors):
-    """A regression function over support vectors.
+    """A fitted regression: its function over support vectors.
 
     Attributes
     ----------
@@ -259,15 +279,15 @@ class KernelRegressor(_SupportVectors):
     scaling : FittedScaling or TablePreprocessor
         Applied to rows before the kernel.
     target_mean, target_scale : float
-        Of the targets it was fitted on: a prediction is the function's value times
-        ``target_scale``, plus ``target_mean``.
+        A prediction is the function's value times ``target_scale``, plus ``target_mean``: the mean
+        and standard deviation of the targets it was fitted on, if these were standardised.
     """
 
     target_mean: float = 0.0
     target_scale: float = 1.0
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return targets of unscaled rows, a float64 array of shape (n_samples,)."""
+        """Predicted targets of unscaled rows, a float64 array of shape (n_samples,)."""
         return self.decision_values(X)[:, 0] * self.target_scale + self.target_mean
 
     def _stored_parts(self) -> tuple[Arrays, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Several classes from binary problems: what the values of the problems say together."""
+"""From binary problems to several classes: votes, margins, decision values, coefficients."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 
 def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """Return coefficients of all pairs as ``SVC.dual_coef_`` has them.
+    """Coefficients of all pairs in the layout of ``SVC.dual_coef_``.
 
-    A support vector has a part in the pairs of its own class alone: row j - 1 holds what it
-    is against class j where its class is smaller, row j where it is larger (LIBSVM's README).
+    A support vector has a coefficient only in the pairs of its own class. Against class j it is in
+    row j - 1 where its own class is smaller, in row j where it is larger (LIBSVM's README).
 
     Parameters
     ----------
-    coefficients : array of shape (n_support_vectors, n_pairs), the rows grouped by class
-    n_support : int array of shape (n_classes,), support vectors of each class
+    coefficients : array of shape (n_support_vectors, n_pairs)
+        Rows grouped by class.
+    n_support : int array of shape (n_classes,)
+        Support vectors of each class.
 
     Returns
     -------
@@ -31,7 +33,7 @@ def compact(coefficients: np.ndarray, n_support: np.ndarray) -> np.ndarray:
 
 
 def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """Return ``SVC.dual_coef_`` with a column for each pair: what ``compact`` takes."""
+    """``SVC.dual_coef_`` with a column for each pair: the inverse of ``compact``."""
     n_pairs = len(n_support) * (len(n_support) - 1) // 2
     coefficients = np.zeros((dual_coef.shape[1], n_pairs))
     for column, (i, own_i), (j, own_j) in _pair_slices(n_support):
@@ -43,7 +45,7 @@ def spread(dual_coef: np.ndarray, n_support: np.ndarray) -> np.ndarray:
 def _pair_slices(
     n_support: np.ndarray,
 ) -> Iterator[tuple[int, tuple[int, slice], tuple[int, slice]]]:
-    """Yield every pair's number, and each of its classes with the places of its support vectors."""
+    """Yield the number of every pair, and both its classes with the slices of their vectors."""
     ends = np.cumsum(n_support)
     slices = [slice(end - count, end) for end, count in zip(ends, n_support, strict=True)]
     for column, (i, j) in enumerate(combinations(range(len(n_support)), 2)):
@@ -51,18 +53,24 @@ def _pair_slices(
 
 
 def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Return class codes from decision values.
+    """Predicted class codes from the decision values of all binary problems.
 
     Parameters
     ----------
     values : array of shape (n_samples, n_problems)
-        Positive where the positive class of a problem wins.
+        Positive where the first class of a problem wins.
+    n_classes : int
+    decision : {"ovo", "ovr"}
 
     Returns
     -------
     int array of shape (n_samples,)
-        One-vs-one: most votes, ties to the smallest class, as LIBSVM
-        (Chang and Lin, ACM TIST 2011). One-vs-rest: the largest value.
+        One-vs-one: the class of most votes, the smallest one of a tie, as in LIBSVM.
+        One-vs-rest: the class of the largest value.
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011.
     """
     if decision == "ovr" and n_classes > 2:
         return values.argmax(axis=1)
@@ -75,18 +83,22 @@ def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
 
 
 def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Return the margin of each prediction: its lead over the second best class.
+    """The margin of each prediction: its lead over the second best class.
 
     Parameters
     ----------
     values : array of shape (n_samples, n_problems)
-    codes : int array of shape (n_samples,), the predicted classes
+        Decision values, as for ``codes_of``.
+    codes : int array of shape (n_samples,)
+        The predicted classes.
+    n_classes : int
+    decision : {"ovo", "ovr"}
 
     Returns
     -------
     float64 array of shape (n_samples,)
-        One-vs-rest: the distance of the two largest values. One-vs-one: the smallest of the
-        values that speak for the class; it is negative where a class won with a duel lost.
+        One-vs-rest: the difference of the two largest values. One-vs-one: the smallest decision
+        value in favour of the class; negative if it won the vote but lost against some class.
     """
     if n_classes == 2:
         return np.abs(values[:, 0])
@@ -104,18 +116,20 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
 
 
 def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
-    """Return decision values in the form of ``SVC.decision_function``.
+    """Decision values for each class, in the form of ``SVC.decision_function``.
 
     Parameters
     ----------
     values : array of shape (n_samples, n_problems)
+        Decision values, as for ``codes_of``.
+    n_classes : int
+    decision : {"ovo", "ovr"}
 
     Returns
     -------
-    array of shape (n_samples,) for two classes, positive for the second, else of
-    shape (n_samples, n_classes)
-        One-vs-one: the votes for a class, and between equal votes, by less than
-        half a vote, the sum of the values that speak for it.
+    array of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        Of two classes, positive for the second. One-vs-one: the votes for a class, plus less
+        than half a vote from the sum of the values in its favour, which breaks ties.
     """
     if n_classes == 2:
         return -values[:, 0]

@@ -13,19 +13,19 @@ from pipelines.svm.settings import DECISIONS, Settings
 def _positive_or_default(value: int) -> str | None:
     if value != -1 and value < 1:
         return "at least 1, or -1 for LIBSVM's limit"
-    # LIBSVM counts in 32 bits
+    # LIBSVM counts iterations in 32 bits.
     return None if value < 2**31 else f"at most {2**31 - 1:,}"
 
 
 APPROXIMATIONS, LANDMARKS = ("none", "nystroem", "auto"), 1000
 
-# Residuals in double precision must resolve it.
+# The rounding of residuals in double precision must stay below the tolerance.
 _TOLERANCE = rule("at least 1e-12 and below 1", lambda value: 1e-12 <= value < 1)
 
 
 @dataclass(frozen=True)
 class SVMOptions:
-    """Options of the solver and the model, but for C and gamma."""
+    """Options of the solver and the model: all but C and gamma."""
 
     group: ClassVar[str] = "model"
 
@@ -73,7 +73,7 @@ class SVMOptions:
     )
 
     def settings(self, **of_run: Any) -> Settings:
-        """Return these options as solver settings; ``of_run`` are the other fields."""
+        """These options as the solver's settings; ``of_run`` are its other fields."""
         names = ("decision", "tol", "max_iter", "kernel", "degree", "coef0")
         return Settings(
             **{name: getattr(self, name) for name in names},

@@ -30,7 +30,7 @@ _AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
 class PathEstimator(BaseEstimator):
-    """A support vector machine by the path solver: its kernel, its rows, its file."""
+    """What ``PathSVC`` and ``PathSVR`` have in common: parameters, input, kernel and file."""
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         "C": [_ABOVE_0],
@@ -72,7 +72,7 @@ class PathEstimator(BaseEstimator):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        """Return the names of the parameters; scikit-learn reads the signature at each call."""
+        """Names of the parameters; cached, as scikit-learn reads the signature at each call."""
         names: list[str] = super()._get_param_names()
         return names
 
@@ -87,14 +87,18 @@ class PathEstimator(BaseEstimator):
         return callable(self.kernel) or self.kernel == PRECOMPUTED
 
     def validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Validate the input of ``fit``: return dense rows, or a kernel for them, and targets.
+        """Validate the input of ``fit``, and note the number of features and their names.
 
-        Notes the number of features and their names.
+        Returns
+        -------
+        rows : array of shape (n_samples, n_features)
+            Dense; or the kernel matrix, of shape (n_samples, n_samples).
+        y : array of shape (n_samples,)
 
         Raises
         ------
         ValueError, TypeError
-            They cannot be used.
+            The parameters, ``X`` or ``y`` cannot be used.
         """
         if self.approximation is not None and self.kernel not in DEFINITE:
             raise ValueError(
@@ -121,7 +125,7 @@ class PathEstimator(BaseEstimator):
         return rows, y
 
     def _called(self, X: Any) -> np.ndarray:
-        """Return the kernel that a callable gives between rows and those of the fit."""
+        """Values of a callable kernel between ``X`` and the rows of the fit."""
         assert callable(self.kernel)
         values: np.ndarray = check_array(self.kernel(X, self._rows_of_fit), dtype=np.float64)
         return values
@@ -142,12 +146,15 @@ class PathEstimator(BaseEstimator):
         return np.asarray(X.toarray())
 
     def gamma_of(self, X: np.ndarray) -> float:
-        """Return the number that ``gamma`` stands for on these rows."""
+        """Gamma as a number, which ``"scale"`` and ``"auto"`` take from these rows."""
         has_none = self._is_given or self.kernel == "linear"
         return 1.0 if has_none else gamma_of(self.gamma, X)
 
     def _keep_fit(self, X: np.ndarray, support: np.ndarray, status: Any, **machine: Any) -> None:
-        """Take over a solution; ``machine`` are the fields of its machine that are its own."""
+        """Set the fitted attributes from a solution, and warn if it did not converge.
+
+        ``machine`` are the fields of ``machine_`` that depend on its type.
+        """
         self.support_, self.fit_status_ = support, int(np.max(status))
         self.machine_ = self._machine_type(
             support_vectors=np.empty((len(support), 0)) if self._is_given else X[support],
@@ -165,18 +172,28 @@ class PathEstimator(BaseEstimator):
 
     @property
     def support_vectors_(self) -> np.ndarray:
+        """The support vectors; without columns if the kernel is precomputed or a callable."""
         return self.machine_.support_vectors
 
     @property
     def dual_coef_(self) -> np.ndarray:
+        """Signed multipliers of the support vectors, with a row for each problem."""
         return self._sign * self.machine_.coefficients.T
 
     @property
     def intercept_(self) -> np.ndarray:
+        """The constants of the decision functions."""
         return self._sign * self.machine_.intercepts
 
     @property
     def coef_(self) -> np.ndarray:
+        """Weights of the features, of the linear kernel only; read-only.
+
+        Raises
+        ------
+        AttributeError
+            The kernel is another.
+        """
         if self.kernel != "linear":
             raise AttributeError("coef_ is there for kernel='linear' alone")
         coef = self._sign * (self.machine_.coefficients.T @ self.machine_.support_vectors)
@@ -184,10 +201,10 @@ class PathEstimator(BaseEstimator):
         return coef
 
     def _values(self, X: Any) -> np.ndarray:
-        """Return decision values of every problem, float64 of shape (n_samples, n_problems)."""
+        """Decision values of every problem, float64 of shape (n_samples, n_problems)."""
         if callable(self.kernel):
             return self.machine_.decision_values(self._called(X)[:, self.support_])
-        # Whole numbers are converted block by block, numbers as text at once, as by the fit.
+        # Integers are converted to float64 block by block later; text has to be converted here.
         is_text = getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S")
         dtype: Any = np.float64 if is_text else "numeric"
         X = self._dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
@@ -195,6 +212,10 @@ class PathEstimator(BaseEstimator):
 
     def save(self, path: Path | str) -> None:
         """Write the fitted estimator as safetensors; loading it runs no code.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Raises
         ------
@@ -208,7 +229,7 @@ class PathEstimator(BaseEstimator):
             )
         names = getattr(self, "feature_names_in_", None)
         estimator = {
-            # The keys of JSON are text, labels need not be.
+            # Pairs instead of an object: JSON's keys are text, labels need not be.
             "parameters": {
                 name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
                 for name, value in self.get_params().items()
@@ -222,12 +243,16 @@ class PathEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read what ``save`` wrote: a fitted estimator.
+        """Read a fitted estimator that ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Raises
         ------
         InputError
-            The file is missing, damaged or something else.
+            The file is missing, damaged, or not that of such an estimator.
         """
         return read_model_file(
             Path(path),

@@ -33,7 +33,7 @@ def _has_probability(svc: Any) -> bool:
 
 
 class PathSVC(ClassifierMixin, PathEstimator):
-    """An ordinary C-SVC; the same model as ``sklearn.svm.SVC``, found by the path solver.
+    """C-support vector classification: the model of ``sklearn.svm.SVC``, by the path solver.
 
     Parameters
     ----------
@@ -42,19 +42,18 @@ class PathSVC(ClassifierMixin, PathEstimator):
     gamma : float or {"scale", "auto"}, default "scale"
         As in ``SVC``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
-        A callable is given two sets of rows, as ``fit`` and ``predict`` got them, and gives
-        their kernel, of shape (n_samples, n_others). As in ``SVC``, ``"precomputed"`` takes
-        such a kernel in the place of ``X``. Either may not be positive definite, so that
-        every solve starts from 0, as in LIBSVM.
+        A callable is called with two sets of rows, as ``fit`` and ``predict`` got them, and
+        returns their kernel matrix, of shape (n_samples, n_others). As in ``SVC``,
+        ``"precomputed"`` takes such a matrix in the place of ``X``. Either may not be positive
+        definite, so every solve starts from 0, as in LIBSVM.
     degree : int, default 3
-        Of ``poly``; at least 0.
+        Degree of ``poly``; at least 0.
     coef0 : float, default 0.0
         Constant of ``poly`` and ``sigmoid``; finite.
     decision : {"ovo", "ovr"}, default "ovo"
-        How several classes are told apart: by pairs, as ``SVC`` does, or each from
-        the rest, as ``OneVsRestClassifier(SVC())``.
+        One-vs-one, as ``SVC``, or one-vs-rest, as ``OneVsRestClassifier(SVC())``.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
-        Whether ``decision_function`` gives a value for each class or, of ``decision="ovo"``,
+        Whether ``decision_function`` returns a value for each class or, with ``decision="ovo"``,
         for each pair.
     break_ties : bool, default False
         Whether equal votes go to the class of the largest decision value, not to the first.
@@ -68,21 +67,21 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Most iterations of a binary problem at one C, at least 1; -1 for LIBSVM's limit,
         max(10,000,000, 100 n_samples).
     n_jobs : int, optional
-        Threads; at least 1. None and -1 take every core.
+        Threads; at least 1. None and -1 use every core.
     memory_bytes : int, default 4 GiB
-        What may be held of kernel matrices, at least 1; beyond it the fit works in blocks. A
+        Bytes of kernel matrices that may be held, at least 1; beyond it the fit works in blocks. A
         sparse ``X`` that would take more as a dense array is refused.
     approximation : {"nystroem"} or None, default None
-        Whether landmarks, rows that stand for all, approximate the kernel: the time then goes with
-        the rows, not with their square. Only of a kernel that is rbf, linear or poly.
+        Whether to approximate the kernel by landmarks, some of the rows: the time then grows with
+        the number of rows, not with its square. For the kernels rbf, linear and poly.
     n_landmarks : int, default 1000
-        With ``approximation``, whose support vectors they are; at least 1.
+        Number of landmarks with ``approximation``, which are then the support vectors; at least 1.
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
-        These three are those of ``SVC``, taken so that it can be replaced; without effect.
+        Parameters of ``SVC`` without effect, accepted so that it can be replaced.
     random_state : int, RandomState or None, default None
-        Seed of the choice of landmarks; None for 0. Without effect on other fits.
+        Seed of the choice of landmarks; None for 0. Without effect on exact fits.
 
     Attributes
     ----------
@@ -99,12 +98,16 @@ class PathSVC(ClassifierMixin, PathEstimator):
         (n_classes, n_support), a row for each class against the rest; with ``approximation`` of
         shape (n_problems, n_support).
     intercept_ : float64 array of shape (n_problems,), as in ``SVC``
-        Where every multiplier is at a bound any value of an interval is optimal, and this is the
-        middle; ``SVC``'s may be another.
+        Where every multiplier is at a bound, any value in an interval is optimal: this is the
+        middle, ``SVC``'s may be another.
     coef_ : float64 array of shape (n_problems, n_features), of ``kernel="linear"``
-    n_iter_ : int array of shape (n_problems,), iterations on the whole way to this C
+    n_iter_ : int array of shape (n_problems,), iterations of the whole path up to this C
     fit_status_ : int, 0 when every problem converged
     machine_ : KernelMachine, the model as plain numbers
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011.
 
     Examples
     --------
@@ -182,6 +185,11 @@ class PathSVC(ClassifierMixin, PathEstimator):
             Factors of C. Rows of a weight of 0 or below are left out, as in ``SVC``; every
             class needs a row above 0.
 
+        Returns
+        -------
+        PathSVC
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -202,7 +210,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         if isinstance(self.class_weight, Mapping):
             factors = factors_by_code(self.class_weight, classes)
             settings = replace(settings, class_weight=factors)
-        if self.probability:  # whose own checks are those of the splits' rows
+        if self.probability:  # checked before, as the calibration sees only rows of splits
             return self.fit_calibrated(X, y, sample_weight)
         fitted = self._solve(rows, codes, gamma, settings, weights)
         self.classes_, self.n_support_ = classes, fitted.n_support
@@ -222,7 +230,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
     def _solve(
         self, X: np.ndarray, y: np.ndarray, gamma: float, settings: Settings, weights: Any
     ) -> FittedPath:
-        """Find the model of class codes."""
+        """Fit class codes; ``X`` is dense, or the kernel matrix."""
         if settings.n_landmarks:
             from pipelines.svm.landmarks.search import fit_classifier
 
@@ -230,7 +238,14 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return fit_path(X, y, self.C, gamma, sample_weight=weights, **vars(settings))
 
     def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
-        """Fit without probabilities, then fit sigmoids on rows that other fits did not see."""
+        """Fit without probabilities, then sigmoids to decision values of held-out rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for ``fit``
+        cv : int or splits, default 5
+            Splits whose validation rows' decision values the sigmoids are fitted to.
+        """
         plain, classes = clone(self).set_params(probability=False), None
         if isinstance(self.class_weight, Mapping):  # the calibration fits codes, not labels
             classes, y = np.unique(y, return_inverse=True)
@@ -250,12 +265,13 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @property
     def _by_pairs(self) -> bool:
-        """Whether there are several classes, separated pair by pair."""
+        """Whether there are more than two classes, separated pair by pair."""
         return self.decision == "ovo" and len(self.classes_) > 2
 
     @property
     def _sign(self) -> float:  # type: ignore[override]
-        """SVC turns the sign of a single problem round: positive is the second class."""
+        """-1 for two classes: ``SVC`` flips the sign of a single problem, so that positive decision
+        values mean the second class."""
         return -1.0 if len(self.classes_) == 2 else 1.0
 
     @property
@@ -265,7 +281,23 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return super().dual_coef_
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return classes of the rows of ``X``, an array of shape (n_samples,)."""
+        """Predict the classes of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        array of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            ``break_ties`` is set, and ``decision_function_shape`` is ``"ovo"``.
+        """
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -275,13 +307,18 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return self.classes_[codes_of(values, n_classes, self.decision)]
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return decision values in the form of ``SVC.decision_function``.
+        """Decision values in the form of ``SVC.decision_function``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            As for ``predict``.
 
         Returns
         -------
-        float64 array of shape (n_samples,) for two classes, positive for the
-        second, else of shape (n_samples, n_classes), by class, or by pair of classes as
-        ``decision_function_shape`` says
+        float64 array of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Of two classes, positive for the second. With ``decision_function_shape="ovo"``, a
+            column for each pair of classes.
         """
         check_is_fitted(self)
         values = self._values(X)
@@ -291,7 +328,23 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return calibrated probabilities, an array of shape (n_samples, n_classes)."""
+        """Calibrated class probabilities; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            As for ``predict``.
+
+        Returns
+        -------
+        float64 array of shape (n_samples, n_classes)
+            In the order of ``classes_``; rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            It was fitted with ``probability=False``.
+        """
         check_is_fitted(self)
         if self.machine_.calibration is None:
             raise NotFittedError(
@@ -302,7 +355,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return natural logarithms of ``predict_proba``."""
+        """Natural logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -319,13 +372,13 @@ class PathSVC(ClassifierMixin, PathEstimator):
 
 
 def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> dict[int, float]:
-    """Return factors of C for class codes, from factors for labels; 1 where there is none.
+    """The factors of C by class code, from factors by label; 1 for a label that has none.
 
     Raises
     ------
     ValueError
-        A factor is not above 0 and finite; or it leaves out a class and names one that is
-        not there: perhaps a slip.
+        A factor is not above 0 and finite; or a label is not a class while a class has no factor,
+        which looks like a slip.
     """
     for label, factor in class_weight.items():
         if not (isinstance(factor, Real) and math.isfinite(factor) and factor > 0):
@@ -345,7 +398,21 @@ def factors_by_code(class_weight: Mapping[Any, float], classes: np.ndarray) -> d
 def checked_weights(
     X: np.ndarray, classes: np.ndarray, codes: np.ndarray, sample_weight: Any
 ) -> np.ndarray | None:
-    """Return weights of rows as float64; refuse those above 0 for no row of a class."""
+    """The sample weights as float64, or None.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    classes : array of shape (n_classes,)
+    codes : int array of shape (n_samples,)
+        Indices of ``classes``.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Raises
+    ------
+    ValueError
+        A class has no row with a weight above 0.
+    """
     if sample_weight is None:
         return None
     weights: np.ndarray = check_sample_weight(sample_weight, X, dtype=np.float64)

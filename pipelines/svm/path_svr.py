@@ -19,14 +19,14 @@ from pipelines.svm.settings import Settings
 
 
 class PathSVR(RegressorMixin, PathEstimator):
-    """Epsilon-support vector regression; the same model as ``sklearn.svm.SVR``.
+    """Epsilon-support vector regression: the model of ``sklearn.svm.SVR``, by the path solver.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
         As for ``PathSVC``.
     degree : int, default 3
-        Of ``poly``; at least 0.
+        Degree of ``poly``; at least 0.
     gamma : float or {"scale", "auto"}, default "scale"
         As in ``SVR``: above 0, 1 / (n_features * X.var()), or 1 / n_features.
     coef0 : float, default 0.0
@@ -36,19 +36,19 @@ class PathSVR(RegressorMixin, PathEstimator):
     C : float, default 1.0
         Penalty of an error; above 0 and finite.
     epsilon : float, default 0.1
-        Half the width of the tube about the targets, within which an error costs nothing; 0 or
-        above, in units of ``y``.
+        Half the width of the tube around the targets within which errors cost nothing; at least 0,
+        in units of ``y``.
     scale_target : bool, default False
-        Whether targets are standardised first, by the mean and the standard deviation of those it
-        is fitted on: then ``C``, ``epsilon`` and ``tol`` are in units of that deviation, as are
+        Whether to standardise the targets by their mean and standard deviation: ``C``,
+        ``epsilon`` and ``tol`` are then in units of that standard deviation, as are
         ``dual_coef_`` and ``intercept_``.
     max_iter : int, default -1
         Most iterations at one C, at least 1; -1 for LIBSVM's limit,
         max(10,000,000, 200 n_samples).
     n_jobs : int, optional
-        Threads; at least 1. None and -1 take every core.
+        Threads; at least 1. None and -1 use every core.
     memory_bytes : int, default 4 GiB
-        What may be held of kernel matrices, as for ``PathSVC``; at least 1.
+        Bytes of kernel matrices that may be held, as for ``PathSVC``; at least 1.
     approximation : {"nystroem"} or None, default None
         As for ``PathSVC``.
     n_landmarks : int, default 1000
@@ -58,7 +58,7 @@ class PathSVR(RegressorMixin, PathEstimator):
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
-        These three are those of ``SVR``, taken so that it can be replaced; without effect.
+        Parameters of ``SVR`` without effect, accepted so that it can be replaced.
 
     Attributes
     ----------
@@ -73,9 +73,13 @@ class PathSVR(RegressorMixin, PathEstimator):
     intercept_ : float64 array of shape (1,)
         The middle of an interval where every multiplier is at a bound, as for ``PathSVC``.
     coef_ : float64 array of shape (1, n_features), of ``kernel="linear"``
-    n_iter_ : int, iterations on the whole way to this C
+    n_iter_ : int, iterations of the whole path up to this C
     fit_status_ : int, 0 when it converged
     machine_ : KernelRegressor, the model as plain numbers
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011.
 
     Examples
     --------
@@ -143,6 +147,11 @@ class PathSVR(RegressorMixin, PathEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Factors of C. Rows of a weight of 0 or below are left out, as in ``SVR``.
 
+        Returns
+        -------
+        PathSVR
+            The estimator itself.
+
         Raises
         ------
         ValueError
@@ -193,11 +202,23 @@ class PathSVR(RegressorMixin, PathEstimator):
         return np.array([len(self.support_)], np.int32)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return targets of the rows of ``X``, a float64 array of shape (n_samples,)."""
+        """Predict the targets of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        float64 array of shape (n_samples,)
+            In units of ``y``.
+        """
         check_is_fitted(self)
         return self._values(X)[:, 0] * self.machine_.target_scale + self.machine_.target_mean
 
 
 def target_moments(targets: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation of targets, the latter 1 where they are all equal."""
+    """Mean and standard deviation of targets; the latter is 1 where they are all equal."""
     return float(np.mean(targets)), float(np.std(targets)) or 1.0

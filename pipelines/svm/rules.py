@@ -1,38 +1,42 @@
-"""Numbers by which both path solvers go, the CPU's and the GPU's."""
+"""Constants that both path solvers use, on the CPU and on the GPU.
 
-# Multipliers are scaled with C while more than this share of the support vectors
-# is at its bound, and kept otherwise (measured).
+Both follow the same rules, so that a search and its refit on another device agree within the
+tolerance.
+"""
+
+# At the next C, multipliers are scaled with C while more than this fraction of the support vectors
+# is at its bound, and start from their last values otherwise (measured).
 SCALE_FRACTION = 0.6
-# Where it is hard, multipliers at their bound go on with it: one Newton step then
-# mends those between bounds, while to bring many to their bound takes as many steps.
+# A hard problem always scales: multipliers at their bound follow it, and one Newton step corrects
+# those between bounds. To bring many to their new bound would take as many steps as there are.
 HARD_SCALE_FRACTION = 0.0
 
-# An inner solve closes nine tenths of the gap before the other rows are looked
-# at: to finish on a set that is not yet the right one wastes iterations.
+# An inner solve closes nine tenths of the optimality gap before all rows are tested again: to
+# converge on a working set that is not yet the right one would waste iterations.
 INNER_GAP = 0.1
 
-# Where a problem is hard SMO has this share of the working set in iterations to find who is
-# free, before Newton's method.
+# Of a hard problem, SMO first runs this many iterations per row of the working set: it finds out
+# cheaply which multipliers are free, and Newton's method continues from there.
 SMO_FRACTION = 0.3
 
-# Rounds in a row without progress after which it has stalled.
+# Rounds in a row without progress after which a solve is given up as stalled.
 MOST_IDLE_ROUNDS = 20
 
-# Newton's method: the ridge lets residuals differ by this share of the tolerance when a
-# multiplier moves over its whole range,
+# The ridge that Newton's method adds to the kernel changes residuals by at most this fraction of
+# the tolerance when a multiplier moves over its whole range,
 RIDGE_FRACTION = 0.05
-# ... and is no less than what its own kernel resolves, of its largest value.
+# ... and is at least the rounding of the kernel in its precision, relative to its largest value.
 RESOLVED64, RESOLVED32 = 1e-14, 3e-7
 
-# Rows set free at once: this share of those that are free; each violates by more than this
-# share of the tolerance.
+# Rows set free at once, as a fraction of those that are free; and by which fraction of the
+# tolerance a row must violate optimality to be set free.
 ADDED_FRACTION, VIOLATION_FRACTION = 0.05, 0.25
 
-# Fewer rows than this that a step would carry beyond their bounds are pinned one by one.
+# Where a step would carry fewer rows than this beyond their bounds, they are pinned one by one.
 LEAST_BATCH = 2
-# Times that rows are pinned because those pinned before moved them beyond their bounds.
+# Pinning rows moves the others, which may then exceed their bounds, too: so often it is repeated.
 MOST_TRIES = 6
 
-# A step that moves no multiplier by more than this share of its range moves nothing; so many
-# in a row, and the method has no more to give.
+# A step that moves no multiplier by more than this fraction of its range counts as idle; after so
+# many idle steps in a row Newton's method has stalled.
 LEAST_MOVE, MOST_IDLE_STEPS = 1e-13, 200

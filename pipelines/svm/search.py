@@ -1,4 +1,4 @@
-"""A path search on any device: its arguments, rows sorted by class, folds as weights, problems."""
+"""A path search on any device: rows sorted by class, folds as weights of rows, binary problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.settings import ClassWeight, Settings
 from pipelines.svm.solutions import Solutions
 
-# Multipliers of one gamma beyond this are kept in single precision.
+# Multipliers of one gamma that would take more bytes than this are kept in single precision.
 _DOUBLE_BYTES = 1 << 27
 
 
@@ -21,10 +21,16 @@ _DOUBLE_BYTES = 1 << 27
 class Layout:
     """Rows sorted by class.
 
-    order : int64 (n,), the original row at each sorted place
-    classes : (n_classes,), the labels, sorted
-    codes : int64 (n,), class number of each sorted row
-    starts : int64 (n_classes + 1,), where each class begins
+    Attributes
+    ----------
+    order : int64 array of shape (n,)
+        The original number of each sorted row.
+    classes : array of shape (n_classes,)
+        The labels, sorted.
+    codes : int64 array of shape (n,)
+        Class number of each sorted row.
+    starts : int64 array of shape (n_classes + 1,)
+        Where the rows of each class begin, and the number of rows.
     """
 
     order: np.ndarray
@@ -34,16 +40,30 @@ class Layout:
 
     @property
     def n_classes(self) -> int:
+        """The number of classes."""
         return len(self.classes)
 
     def rows_of(self, code: int) -> slice:
+        """The sorted rows of a class."""
         return slice(int(self.starts[code]), int(self.starts[code + 1]))
 
 
 def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
-    """Sort rows by class and then, where given, by the fold that validates them.
+    """Sort rows by class, and within a class by the fold that validates them.
 
-    A binary problem's training rows are then a few contiguous runs.
+    The training rows of a binary problem are then a few contiguous runs, which are copied and
+    multiplied fast.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    fold_of : int array of shape (n,), optional
+        The fold that validates each row, -1 for none.
+
+    Raises
+    ------
+    ValueError
+        ``y`` holds only one class.
     """
     classes, codes = np.unique(np.asarray(y), return_inverse=True)
     if len(classes) < 2:
@@ -57,24 +77,23 @@ def sort_rows(y: np.ndarray, fold_of: np.ndarray | None = None) -> Layout:
 
 @dataclass(frozen=True)
 class PathProblem:
-    """Class ``first`` (+1) against class ``second`` (-1), or, None, all others."""
+    """A binary problem: class ``first`` (+1) against ``second`` (-1), or all others if None."""
 
     first: int
     second: int | None
 
     def pair_rows(self, layout: Layout) -> np.ndarray:
-        """Return the sorted numbers of all rows of a pair's classes."""
+        """Numbers of the sorted rows of both classes of a pair, ascending."""
         assert self.second is not None
         starts, classes = layout.starts, (self.first, self.second)
         return np.concatenate([np.arange(starts[code], starts[code + 1]) for code in classes])
 
 
 def problems_of(n_classes: int, decision: str) -> list[PathProblem]:
-    """Return the binary problems of a multi-class fit, in scikit-learn's order.
+    """The binary problems of a multi-class fit, in scikit-learn's order.
 
-    Two classes make one problem under either decision.  Its first class is the
-    one whose decision value is positive: under ``ovo`` as in LIBSVM, the lower
-    of the pair.
+    Two classes make one problem under either decision.  The first class of a problem has the
+    positive decision values: as in LIBSVM, the lower one of a pair.
     """
     if decision == "ovo" or n_classes == 2:
         return [PathProblem(a, b) for a in range(n_classes) for b in range(a + 1, n_classes)]
@@ -84,13 +103,18 @@ def problems_of(n_classes: int, decision: str) -> list[PathProblem]:
 def class_factors(
     layout: Layout, problem: PathProblem, weight: np.ndarray, class_weight: ClassWeight
 ) -> np.ndarray:
-    """Return the factor of C for each class of a problem.
+    """The factor by which ``class_weight`` multiplies C, for each class of a problem.
 
-    ``"balanced"`` is n / (n_labels * n_label) as in scikit-learn: over all the
-    classes of the fold under ``ovo``, over the two sides under ``ovr``.  A
-    mapping gives a factor for each original label.
+    ``"balanced"`` is n / (n_labels * n_label) as in scikit-learn: over all classes of the fold
+    under ``ovo``, over the two sides of the problem under ``ovr``.
 
-    weight : float64 (n,), a fold's training weights
+    Parameters
+    ----------
+    layout : Layout
+    problem : PathProblem
+    weight : float64 array of shape (n,)
+        How often each sorted row trains in the fold.
+    class_weight : None, "balanced" or mapping of original label to factor
 
     Returns
     -------
@@ -113,16 +137,30 @@ def class_factors(
 
 @dataclass(frozen=True)
 class PathSearch:
-    """The prepared search of one call, which all gammas share.
+    """The prepared search of one call, which all its gammas share.
 
-    counts : float64 (n_folds, n), how often each sorted row trains
-    weights : the same, times the weights of single rows; without them classes are balanced, as
-        in ``SVC``
-    validation : int64 arrays, for each fold the sorted rows it validates on
-    Cs : float64 (n_C,), ascending
-    with_values : whether decision values are kept
-    kept : products of all rows, and room for a kernel, that outlive the call
-    only : the folds that are solved, in the order of the whole, or None for all
+    Attributes
+    ----------
+    layout : Layout
+    problems : list of PathProblem
+    counts : float64 array of shape (n_folds, n)
+        How often each sorted row trains.
+    weights : float64 array of shape (n_folds, n)
+        ``counts`` times the sample weights. ``class_weight="balanced"`` looks at ``counts``, as
+        ``SVC`` does.
+    validation : list of int64 arrays
+        The sorted rows that each fold validates on.
+    Cs : float64 array of shape (n_C,)
+        Ascending.
+    settings : Settings
+    kernel : Kernel
+        Of one gamma, after ``at``.
+    with_values : bool
+        Whether decision values are kept.
+    cache : dict
+        Products of all rows, and memory for a kernel, that outlive the call.
+    only : sequence of int, or None for all
+        The folds that are solved.
     """
 
     layout: Layout
@@ -138,7 +176,7 @@ class PathSearch:
     only: Sequence[int] | None = None
 
     def at(self, gamma: float) -> PathSearch:
-        """Return the search of one gamma."""
+        """The search of one gamma."""
         return replace(self, kernel=self.settings.at(gamma))
 
     @property
@@ -147,16 +185,17 @@ class PathSearch:
         return range(len(self.weights)) if self.only is None else self.only
 
     def factors(self, number: int, fold: int) -> np.ndarray:
-        """Return the factor of C for each class of a problem: float64 (n_classes,)."""
+        """The factor of C for each class of problem ``number``: float64 (n_classes,)."""
         problem, counts = self.problems[number], self.counts[fold]
         return class_factors(self.layout, problem, counts, self.settings.class_weight)
 
     def bounds(self, number: int, fold: int) -> np.ndarray:
-        """Return what C is multiplied with for each sorted row: float64 (n,)."""
+        """What multiplies C for each sorted row of problem ``number``: float64 (n,)."""
         return self.weights[fold] * self.factors(number, fold)[self.layout.codes]
 
     @property
     def one_vs_one(self) -> bool:
+        """Whether its problems are pairs of classes."""
         return self.problems[0].second is not None
 
     @property
@@ -165,7 +204,7 @@ class PathSearch:
         return self.one_vs_one and self.layout.n_classes == 2
 
     def empty_solutions(self) -> Solutions:
-        """Allocate the solutions of one gamma."""
+        """Allocate the solutions of one gamma, as if nothing were solved yet."""
         n_folds, n_C, n = len(self.weights), self.Cs.size, len(self.layout.order)
         shape = (n_folds, len(self.problems), n_C)
         return Solutions(
@@ -185,7 +224,7 @@ class PathSearch:
         return np.empty((*shape, len(self.layout.order)), np.float32)
 
     def empty_coefficients(self) -> np.ndarray:
-        """Allocate ``Solutions.coefficients``, all 0: in double precision if they are few."""
+        """Allocate ``Solutions.coefficients``, all 0, in double precision if they are few."""
         shape = (len(self.weights), len(self.layout.order), self.layout.n_classes, self.Cs.size)
         small = 8 * math.prod(shape) <= _DOUBLE_BYTES
         return np.zeros(shape, np.float64 if small else np.float32)
@@ -199,13 +238,32 @@ def search_folds(
     sample_weight: np.ndarray | None = None,
     **fields: Any,
 ) -> tuple[PathSearch, np.ndarray]:
-    """Return the search of a cross-validation, and the order in which its C's ascend.
+    """Prepare the search of a cross-validation.
 
-    Rows are sorted by class and by the first fold that validates them. Two copies of a training
-    row, each bounded by C, are one row bounded by 2 C, so a bootstrap is solved at the size of its
-    distinct rows. ``more`` are further fields.
+    Two copies of a training row, each bounded by C, are one row bounded by 2 C: a bootstrap
+    sample is solved at the size of its distinct rows.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    Cs : float64 array of shape (n_C,)
+        In any order.
+    folds : sequence of (training rows, validation rows)
+        A training row may repeat. Rows are sorted by class and by the first fold that validates
+        them.
+    settings : Settings
+    sample_weight : float array of shape (n,), optional
+        Factors of C; below 0 they count as 0.
+    **fields
+        Further fields of ``PathSearch``.
+
+    Returns
+    -------
+    search : PathSearch
+    ascending : int array of shape (n_C,)
+        ``Cs[ascending]`` are the C's of the search.
     """
-    fold_of = np.full(len(y), -1, np.int64)  # of none
+    fold_of = np.full(len(y), -1, np.int64)  # -1: no fold validates the row
     for number in reversed(range(len(folds))):
         fold_of[folds[number][1]] = number
     layout = sort_rows(y, fold_of)
@@ -237,7 +295,15 @@ def search_all_rows(
     settings: Settings,
     sample_weight: np.ndarray | None = None,
 ) -> PathSearch:
-    """Return the search of one fit, which trains on all rows and validates none."""
+    """Prepare a single fit: a search whose one fold trains on all rows and validates none.
+
+    Parameters
+    ----------
+    y, settings, sample_weight : as for ``search_folds``
+    Cs : float64 array of shape (n_C,)
+        Ascending: the path to the C of the fit.
+    gamma : float
+    """
     fold = np.arange(len(y)), np.arange(0)
     return search_folds(y, Cs, [fold], settings, sample_weight)[0].at(gamma)
 
@@ -245,7 +311,7 @@ def search_all_rows(
 def as_arrays(
     X: np.ndarray, y: Any, gammas: Any, Cs: Any, folds: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return a call's labels, gammas, C's and folds as arrays."""
+    """The labels, gammas, C's and folds of a call as arrays; refuses values that would overflow."""
     check_size(X, gammas)
     return (
         np.asarray(y),
@@ -256,7 +322,13 @@ def as_arrays(
 
 
 def check_size(X: np.ndarray, gammas: Any = 1.0) -> None:
-    """Refuse values whose squares, and gammas that, overflow single precision: it ends at 3e38."""
+    """Refuse values whose squares would overflow single precision, which ends at 3e38.
+
+    Raises
+    ------
+    ValueError
+        A value of ``X``, or a gamma, is too large.
+    """
     largest, most = float(np.abs(X).max(initial=0.0)), np.sqrt(1e37 / max(1, X.shape[1]))
     if not largest <= most:
         raise ValueError(

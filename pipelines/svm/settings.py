@@ -1,4 +1,4 @@
-"""What all fits of a run share, besides C and gamma."""
+"""The settings that all fits of a run share: all but C and gamma."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECISIONS = ("ovo", "ovr")
 
 @dataclass(frozen=True)
 class Settings:
-    """What all fits of a run share, besides C and gamma.
+    """The settings of a solver and its model, the same for all fits of a run.
 
     Attributes
     ----------
@@ -24,21 +24,21 @@ class Settings:
         LIBSVM's tolerance of the stopping criterion.
     max_iter : int
         Most iterations of one binary problem at one C; -1 for LIBSVM's limit with the
-        path solver, for none with the others.
+        path solver, for no limit with the others.
     class_weight : None, "balanced" or dict of class to factor of C
-    kernel, degree, coef0 : see ``Kernel``
+    kernel, degree, coef0 : as for ``Kernel``
     n_threads : int, optional
         Threads a backend may use on a CPU worker; None for every core this process may use.
     memory_bytes : int
-        What a backend may hold of kernel matrices; beyond it, it works in blocks.
+        Bytes of kernel matrices that a backend may hold; beyond that it works in blocks.
     device : {"cpu", "gpu"}
         Where a worker computes.
     pair_values : bool
-        Whether decision values of several classes are those of pairs.
+        Whether decision values of several classes are one for each pair, not for each class.
     n_landmarks : int
-        Rows that stand for all in an approximate kernel; 0 for the kernel itself.
+        Landmarks of the approximate kernel; 0 for the exact kernel.
     seed : int
-        Of the choice of landmarks.
+        Seed of the choice of landmarks.
     """
 
     decision: str = "ovo"
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def of(cls, estimator: Any) -> Settings:
-        """Return the settings of ``SVC``, ``SVR`` or one of our estimators."""
+        """The settings of an ``SVC``, an ``SVR`` or one of our estimators."""
         names = ("decision", "tol", "max_iter", "class_weight", "memory_bytes")
         n_jobs = getattr(estimator, "n_jobs", None)
         return cls(
@@ -73,29 +73,26 @@ class Settings:
 
     @property
     def svc(self) -> dict[str, Any]:
-        """The keyword arguments of a class like ``sklearn.svm.SVC``, besides C and gamma."""
+        """Keyword arguments of a class like ``sklearn.svm.SVC``, all but C and gamma."""
         names = ("kernel", "degree", "coef0", "class_weight", "tol", "max_iter")
         return {name: getattr(self, name) for name in names}
 
     def at(self, gamma: float = 1.0) -> Kernel:
-        """Return the kernel, of one gamma."""
+        """The kernel at this gamma."""
         return Kernel(self.kernel, self.degree, self.coef0, gamma)
 
     def limit(self, n: int) -> int:
-        """Return the largest number of iterations for one C of a problem of n rows.
-
-        LIBSVM's own where none is given.
-        """
+        """The most iterations for one C of a problem of n rows: ``max_iter``, or LIBSVM's limit."""
         return max(10_000_000, 100 * n) if self.max_iter < 0 else self.max_iter
 
 
 def _landmarks_of(estimator: Any) -> int:
-    """The landmarks of one of our estimators; 0 of another's."""
+    """The number of landmarks of one of our estimators; 0 for an exact one, or another's."""
     is_exact = getattr(estimator, "approximation", None) is None
     return 0 if is_exact else int(estimator.n_landmarks)
 
 
 def _seed_of(estimator: Any) -> int:
-    """The seed of its landmarks, 0 where it has none."""
+    """The seed of an estimator's landmarks; 0 where it has none."""
     seed = (getattr(estimator, "random_state", None) if _landmarks_of(estimator) else None) or 0
     return int(seed.randint(2**31 - 1) if hasattr(seed, "randint") else seed)

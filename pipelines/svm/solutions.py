@@ -1,4 +1,4 @@
-"""What a path solver finds: the solutions of one gamma, and how each ended."""
+"""What a path solver returns: the solutions of one gamma, and how each ended."""
 
 from __future__ import annotations
 
@@ -12,22 +12,29 @@ CONVERGED, ITERATION_LIMIT, STALLED = 0, 1, 2
 
 @dataclass
 class Solutions:
-    """Solutions of one gamma: ``n_folds`` x ``n_problems`` x ``n_C``.
+    """Solutions of one gamma, for every fold, binary problem and C.
 
-    intercepts, objectives : float64; iterations, status : int64
-    solved : int64 (n_folds, n_problems), the number of different solutions
-    single : the same, of C's solved from a kernel in single precision
-    seconds : float64 (n_folds, n_problems), wall time on the thread that solved it
-    coefficients : float64, or float32 where that is large, (n_folds, n, n_classes, n_C), or None
-        ``ovo``: the multipliers of each sorted row in the problem of its class
-        against each other class.
-    multipliers : float64 (1, n_classes, n_C, n) or None
-        ``ovr`` of a single fold: the multipliers of every row; of several folds
-        only the decision values are kept.
-    decisions : float32 (n_folds, n_problems, n_C, n) or None
-        ``ovr``, and ``ovo`` of two classes: decision values of every row, training and
-        validation.
-    support : bool (n_folds, n_C, n)
+    Attributes
+    ----------
+    intercepts, objectives : float64 arrays of shape (n_folds, n_problems, n_C)
+    iterations, status : int64 arrays of the same shape
+    solved : int64 array of shape (n_folds, n_problems)
+        How many C's were solved; the larger ones share the last solution.
+    single : int64 array of shape (n_folds, n_problems)
+        How many C's were solved from a kernel in single precision.
+    seconds : float64 array of shape (n_folds, n_problems)
+        Wall time on the thread that solved the problem.
+    support : bool array of shape (n_folds, n_C, n)
+        Whether a sorted row is a support vector of any problem.
+    coefficients : float array of shape (n_folds, n, n_classes, n_C) or None
+        ``ovo``: the multipliers of each sorted row in the problems of its class against each
+        other class; float64, or float32 where that would be large.
+    multipliers : float64 array of shape (1, n_classes, n_C, n) or None
+        ``ovr`` of a single fold: the multipliers of every row. Of several folds only the
+        decision values are kept.
+    decisions : float32 array of shape (n_folds, n_problems, n_C, n) or None
+        ``ovr``, and ``ovo`` of two classes: decision values of every row, whether it trained or
+        not.
     """
 
     intercepts: np.ndarray
@@ -44,12 +51,12 @@ class Solutions:
 
     @property
     def pairs(self) -> np.ndarray:
-        """``coefficients`` of one-vs-one."""
+        """``coefficients``, of one-vs-one, where they are never None."""
         assert self.coefficients is not None
         return self.coefficients
 
     @property
     def kept_decisions(self) -> np.ndarray:
-        """``decisions``, where they are kept."""
+        """``decisions``, where the search keeps them."""
         assert self.decisions is not None
         return self.decisions

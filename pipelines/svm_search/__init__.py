@@ -1,1 +1,1 @@
-"""Model selection of support vector machines: the grid of C and gamma, and the best machine."""
+"""Model selection of support vector machines: the search over C and gamma, and the best machine."""

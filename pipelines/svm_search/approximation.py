@@ -1,4 +1,4 @@
-"""Landmarks in the place of the kernel: where they are taken, and how far from it they are."""
+"""Whether to approximate the kernel by landmarks, and how far the approximation is from it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from pipelines.svm.backends.base import Backend, Work
 from pipelines.svm.kernel import DEFINITE
 from pipelines.svm.options import LANDMARKS, SVMOptions
 
-ROWS, MOST_TESTED = 5_000, 20_000  # of the comparison with the kernel itself
-NORMAL_95 = 1.96
+# Rows that the comparison with the exact kernel fits on, and the most that it tests.
+ROWS, MOST_TESTED = 5_000, 20_000
+NORMAL_95 = 1.96  # half the width of a 95 % interval of the normal distribution
 
 
 def choose_approximation(
@@ -30,12 +31,28 @@ def choose_approximation(
     n_splits: int,
     budget: float | None,
 ) -> tuple[str, str]:
-    """What ``--approximate`` stands for, ``none`` or ``nystroem``, and a line on it or nothing.
+    """Decide between the exact kernel and landmarks, where the options leave it open.
+
+    Parameters
+    ----------
+    options : SVMOptions
+    dataset : Dataset
+    points : sequence of mapping
+        C, gamma and, of a regression, epsilon of each candidate.
+    n_splits : int
+    budget : float or None
+        Seconds of the time budget.
+
+    Returns
+    -------
+    method : {"none", "nystroem"}
+    line : str
+        A line about the choice for the terminal, or nothing.
 
     Raises
     ------
     InputError
-        The kernel or the solver does not go with landmarks.
+        The kernel or the solver does not support landmarks.
     """
     method, n = options.approximate, len(dataset.y_train)
     if method == "none":
@@ -70,7 +87,7 @@ def _reason_to_approximate(
     n_splits: int,
     budget: float | None,
 ) -> str:
-    """Why the exact kernel is beyond this run's memory or time; nothing where it is not."""
+    """Why the exact kernel exceeds this run's memory or time; nothing if it does not."""
     exact, cores = options.settings(), available_cores()
     candidates = [SVMParameters(settings=exact, **point) for point in points]
     shared_fit = SVCs() if dataset.task == CLASSIFICATION else SVRs()
@@ -91,19 +108,22 @@ def _reason_to_approximate(
 def distance_from_exact(
     data: FoldedData, best: SVMParameters, backend: Backend | None = None
 ) -> dict[str, float]:
-    """Fit a candidate on some rows exactly and on landmarks, and compare both on others.
+    """Fit a candidate on some rows, exactly and on landmarks, and compare both on other rows.
 
     Parameters
     ----------
-    best : with landmarks
-    backend : of classes; a regression has the path solver on a CPU
+    data : FoldedData
+    best : SVMParameters
+        The candidate, with landmarks.
+    backend : Backend or None
+        Of a classification; a regression is always fitted by the path solver on a CPU.
 
     Returns
     -------
     dict
-        ``n_rows`` it is fitted on and ``n_tested`` others; the means of what each costs on these,
-        ``exact`` and ``approximate``: error, or of numbers the squared error as a share of the
-        targets' variance; their ``difference``, and ``low`` and ``high`` of its 95 % interval
+        ``n_rows`` for the fits and ``n_tested`` others; ``exact`` and ``approximate``, the errors
+        on these, or of a regression the mean squared errors as fractions of the targets' variance;
+        their ``difference``, and ``low`` and ``high``, the ends of its 95 % interval.
     """
     n = len(data.y)
     n_rows = min(ROWS, 2 * n // 3)
@@ -129,7 +149,7 @@ def distance_from_exact(
 def _predictions(
     X: Any, y: np.ndarray, n_rows: int, candidate: SVMParameters, backend: Backend | None
 ) -> Any:
-    """What a candidate fitted on the first ``n_rows`` says of the others."""
+    """The predictions for the other rows of a candidate fitted on the first ``n_rows``."""
     settings = candidate.settings
     if backend is None:
         svr = candidate.as_estimator().set_params(n_jobs=settings.n_threads)

@@ -1,5 +1,5 @@
-"""The values of C, gamma and epsilon that ``svm_grid`` tries: a grid of logarithms, given by hand,
-or drawn."""
+"""The values of C, gamma and epsilon that ``svm_grid`` tries: a logarithmic grid, values by hand,
+or random ones."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ Value = float | str
 WORDS = ("scale", "auto")  # values of gamma that depend on the rows, as scikit-learn has them
 N_VALUES = {"C": 8, "gamma": 8, "epsilon": 3}  # by default
 LOG_EPSILON = (-2.0, 0.0)
-LEAST, MOST = 1e-30, 1e30  # what float64 can hold of C and gamma, and of their products
+LEAST, MOST = 1e-30, 1e30  # limits of C and gamma, so that float64 holds their products, too
 EXAMPLES = {"c": "0.1,1,10", "gamma": "scale,0.01", "epsilon": "0.01,0.1"}
 ROWS_AT_ONCE = 10_000
 
 
 def default_bounds(variance: float, images: bool) -> tuple[Bounds, Bounds]:
-    """Bounds of log10 C and of log10 gamma where none were asked for.
+    """The default bounds of log10 C and of log10 gamma.
 
-    Gamma lies around the one that scikit-learn calls "scale", 1 / (features × variance); of
-    images in whole decades, which for MNIST are those of the study.
+    Those of gamma lie around the value that scikit-learn calls "scale", 1 / (features × variance).
+    Of images they are whole decades, for MNIST those of the study.
 
     Parameters
     ----------
-    variance : of all features together: their number, where they are standardised
+    variance : float
+        The sum of the variances of all features: their number, if they are standardised.
+    images : bool
+        Whether the rows are images.
     """
     scale = -math.log10(variance)
     if images:
@@ -50,7 +53,7 @@ def default_bounds(variance: float, images: bool) -> tuple[Bounds, Bounds]:
 
 
 def read_values(text: str) -> tuple[Value, ...]:
-    """Numbers and words as they are typed, with commas between them; see ``check_values``."""
+    """Parse numbers and words separated by commas; ``check_values`` checks them."""
     return tuple(map(_value, filter(None, map(str.strip, text.split(",")))))
 
 
@@ -62,12 +65,13 @@ def _value(text: str) -> Value:
 
 
 def check_values(name: str, values: Sequence[Value]) -> None:
-    """Refuse values of C, gamma or epsilon that are none.
+    """Refuse invalid values of C, gamma or epsilon.
 
     Raises
     ------
     InputError
-        One is no such number or word, there is none, or one stands there twice.
+        One is out of range, or no number or word that is allowed; there is none; or one appears
+        twice.
     """
     words, is_epsilon = WORDS if name == "gamma" else (), name == "epsilon"
     allowed_values = f"numbers from {0 if is_epsilon else LEAST:g} to {MOST:g}"
@@ -84,17 +88,19 @@ def check_values(name: str, values: Sequence[Value]) -> None:
 
 
 def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
-    """The axes of the grid, and the options that were left to the rows.
+    """The axes of the grid, and the options that were chosen from the rows.
 
     Returns
     -------
-    axes : values of C, of gamma and, of a regression, of epsilon, each in ascending order
-    chosen : numbers of values and bounds of the axes that have no values by hand
+    axes : dict of str to tuple of float
+        Values of C, of gamma and, of a regression, of epsilon, each in ascending order.
+    chosen : dict of str
+        Numbers of values and bounds of the axes without values by hand.
 
     Raises
     ------
     InputError
-        Several values between equal bounds, or two values by hand are the same number.
+        Several values are asked for between equal bounds, or two values by hand are equal.
     """
     axes, chosen = dict[str, tuple[float, ...]](), dict[str, Any]()
     log_bounds = bounds_of(options, data)
@@ -117,7 +123,7 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
 
 
 def ranges_of(options: Any, data: Dataset) -> dict[str, Distribution]:
-    """Where C, gamma and, of a regression, epsilon are drawn from: uniform logarithms."""
+    """The distributions of C, gamma and, of a regression, epsilon: log-uniform."""
     bounds = bounds_of(options, data)
     ranges: dict[str, Distribution] = {
         axis: Range(10.0**low, 10.0**high, log=True) for axis, (low, high) in bounds.items()
@@ -128,16 +134,18 @@ def ranges_of(options: Any, data: Dataset) -> dict[str, Distribution]:
 
 
 def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any]]:
-    """Draw C, gamma and, of a regression, epsilon of each candidate, of uniform logarithms.
+    """Draw C, gamma and, of a regression, epsilon of each candidate from log-uniform distributions.
 
-    As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each of
-    them, by scrambled Sobol points, so that they fill the bounds evenly. With ``--sampler plain``
-    each candidate is drawn by itself.
+    As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each, by
+    scrambled Sobol points, which fill the bounds evenly. The plain sampler draws each candidate
+    independently.
 
     Returns
     -------
-    points : of each candidate, gamma by gamma
-    chosen : the bounds, which were left to the rows
+    points : list of dict
+        The parameters of each candidate, gamma by gamma.
+    chosen : dict of str
+        The bounds.
     """
     bounds, n = bounds_of(options, data), options.n_iter or N_ITER
     ranges = ranges_of(options, data)
@@ -150,10 +158,10 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
 
 
 def _draw_several_C(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
-    """Draw so many candidates, of which several differ in C alone, at equal distances.
+    """Draw n candidates of few gamma; those of a gamma have C at equal distances.
 
-    Where these begin is one more coordinate of the point, so that C of all gamma lie between each
-    other and none of their distances goes with gamma.
+    The offset of these C is one more coordinate of the Sobol point: the C of different gamma then
+    lie between each other, and do not depend on gamma.
     """
     shared_ranges = {axis: distribution for axis, distribution in ranges.items() if axis != "C"}
     n_shared = (
@@ -173,17 +181,18 @@ def _draw_several_C(ranges: Mapping[str, Distribution], n: int, seed: int) -> li
 
 
 def n_gammas_of(n: int) -> int:
-    """How many gamma so many candidates have: 16 of 60, with 3 or 4 C each.
+    """The number of gamma for n candidates: 16 for 60, with 3 or 4 C each.
 
     On the study's grid of MNIST, interpolated, the best of 60 such candidates is 0.01 points behind
-    the best of all, as is that of 60 candidates with 60 gamma; with 4 gamma it is 0.27 behind. A
-    power of two, as then Sobol points have each a part of its own of the bounds.
+    the best of all, as with 60 different gamma; with 4 gamma it is 0.27 points behind. A power of
+    two, as so many Sobol points each lie in a part of the bounds of their own.
     """
     return min(n, 2 ** round(math.log2(2 * math.sqrt(n))))
 
 
 def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:
-    """Bounds of log10 C, log10 gamma and, of a regression, log10 epsilon: as asked, or default."""
+    """Bounds of log10 C, log10 gamma and, of a regression, log10 epsilon: of the options, or
+    the defaults."""
     log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
     bounds = {"C": options.log_c or log_c, "gamma": options.log_gamma or log_gamma}
     if data.task == REGRESSION:
@@ -192,7 +201,7 @@ def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:
 
 
 def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) -> None:
-    """Refuse values that are the same, to the digits by which candidates of two runs are told."""
+    """Refuse values that are equal to the digits by which candidates of two runs are matched."""
     seen: dict[str, Value] = {}
     for value, number in zip(values, numbers, strict=True):
         key = number if isinstance(number, str) else f"{number:.8g}"
@@ -206,24 +215,24 @@ def _refuse_equal(name: str, values: Sequence[Value], numbers: Sequence[Value]) 
 
 
 def axis_by_hand(name: str, values: Sequence[Value], data: Dataset) -> tuple[float, ...]:
-    """The numbers that values given by hand are on these rows, in ascending order."""
+    """Values by hand as numbers, in ascending order; words depend on the rows."""
     numbers = [gamma_in_numbers(value, data) for value in values]
     _refuse_equal(name, values, numbers)
     return tuple(sorted(numbers))
 
 
 def gamma_in_numbers(value: Value, data: Dataset) -> float:
-    """The number that ``scale`` or ``auto`` is on all training rows, scaled; numbers as they are.
+    """A value of gamma as a number: ``scale`` and ``auto`` for all training rows, after scaling.
 
     ``scale`` is 1 / (features × variance of all entries of the matrix), ``auto`` 1 / features, of
-    the columns that a solver is given.
+    the columns that the solver gets.
     """
     if not isinstance(value, str):
         return float(value)
     if value == "auto":
         return 1.0 / data.n_inputs
     fitted, moments = data.scaling.fit(data.X_train), np.zeros(3)
-    for start in range(0, len(data.y_train), ROWS_AT_ONCE):  # of many images all are no small copy
+    for start in range(0, len(data.y_train), ROWS_AT_ONCE):  # a copy of all images might be large
         rows = take_rows(data.X_train, slice(start, start + ROWS_AT_ONCE))
         block = np.asarray(fitted.transform(rows), np.float64)
         moments += block.size, block.sum(), np.square(block).sum()
@@ -233,11 +242,14 @@ def gamma_in_numbers(value: Value, data: Dataset) -> float:
 
 
 def words_in_numbers(values: Sequence[Value], data: Dataset, of_some: bool) -> list[str]:
-    """A line on what ``scale`` and ``auto`` are on these rows; nothing where neither is given.
+    """A line that says what ``scale`` and ``auto`` are for these rows; none if neither is given.
 
     Parameters
     ----------
-    of_some : whether the rows are features of a few images, as those of all are computed later
+    values : sequence of float or str
+    data : Dataset
+    of_some : bool
+        Whether the rows are features of a few images; those of all are computed later.
     """
     texts = {
         "scale": "1 / (features × variance of the training rows)",

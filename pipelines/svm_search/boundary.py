@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-MOST_DECADES = 3  # by which a grid is advised to be wider at once
-LARGEST_C = 1e6  # beyond which no grid is advised to go: solvers take ever longer there
-# Where a run is kept is not part of the command that widens its grid.
+MOST_DECADES = 3  # the most by which a wider grid is suggested at once
+LARGEST_C = 1e6  # no larger C is suggested: solvers take ever longer there
+# Options about the run's folder are not part of the command that widens its grid.
 NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed": 0}
 
 
 def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
-    """Return the fits of more candidates in words; a strategy may need fewer."""
+    """The number of fits of more candidates, in words; a strategy may need fewer."""
     nested = metadata.get("options", {}).get("nested") or 0
     n = (n_splits_of(metadata) or 1) * (1 + nested) * n_candidates
     return f"{'at most ' if metadata.get('strategy') else ''}{n:,} fits"
@@ -36,13 +36,15 @@ def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
 
 @dataclass(frozen=True)
 class GridBoundary:
-    """The best candidate lies at an end of an axis, and beats its neighbour there.
+    """An end of an axis at which the best candidate lies, clearly better than its neighbour.
 
     Attributes
     ----------
-    name : of the axis, C or gamma
-    is_largest : whether the end is the largest value, not the smallest
-    values : of the axis, in ascending order
+    name : {"C", "gamma"}
+    is_largest : bool
+        Whether it is the largest value of the axis, not the smallest.
+    values : tuple of float
+        The values of the axis, in ascending order.
     """
 
     name: str
@@ -54,11 +56,11 @@ class GridBoundary:
 
 
 def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundary]:
-    """Return the ends of the grid where the best beats its neighbour by a standard error.
+    """The ends of the grid at which the best candidate beats its neighbour by a standard error.
 
-    Elsewhere the errors level off, and a wider grid would hardly have a better candidate. Its
-    neighbour is the next one that was tried, and may have been given up.
-    Of candidates that were drawn there are none: a neighbour has another C and another gamma.
+    Otherwise the errors level off, and a wider grid would hardly have a better candidate. The
+    neighbour is the next value that was tried; a strategy may have given it up. Random candidates
+    have no neighbour: the next C belongs to another gamma, and the next gamma to another C.
     """
     if candidates.empty or not have_all_folds(candidates).iloc[0]:
         return []
@@ -84,11 +86,27 @@ def on_grid_boundary(candidates: pd.DataFrame, n_folds: int) -> list[GridBoundar
 def widening_command(
     argv: Sequence[str], options: Mapping[str, Any], edges: Sequence[GridBoundary], run: Path
 ) -> tuple[str, int]:
-    """Return the command that extends a run beyond these edges, and how many candidates it adds.
+    """The command that extends a run beyond these ends of its grid.
 
-    In the same steps, so that the fits of the run need not be computed again: by about half as
-    many decades more, at most ``MOST_DECADES``, to a round number where one is near. Values by
-    hand go on at their mean distance.
+    The steps stay the same, so that no fit of the run is computed again. The grid grows by about
+    half its decades, at most by ``MOST_DECADES``, to a round number if one is near. Values by hand
+    continue at their mean distance.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        The command line of the run.
+    options : mapping of str
+        Its options.
+    edges : sequence of GridBoundary
+    run : Path
+        Its folder.
+
+    Returns
+    -------
+    command : str
+    n_candidates : int
+        How many candidates it adds.
     """
     flags, axes = list[str](), ("c", "gamma")
     sizes = {name: len(options.get(name) or ()) or int(options[f"n_{name}"]) for name in axes}
@@ -135,7 +153,7 @@ def widening_command(
 
 
 def _steps_beyond(edge: GridBoundary, low: float, high: float, step: float) -> int:
-    """By how many steps a grid between these logarithms is to go beyond its edge."""
+    """By how many steps to extend a grid between these logarithms beyond its end."""
     decades = min(MOST_DECADES, max(1, (high - low) / 2))
     signed, end = (step, high) if edge.is_largest else (-step, low)
     largest_C = edge.name == "C" and edge.is_largest

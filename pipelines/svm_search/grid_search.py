@@ -34,40 +34,39 @@ if TYPE_CHECKING:
 class SVMGridSearch(GridSearch):
     """Grid search of a kernel SVM by cross-validation, on threads or a Dask cluster.
 
-    What ``GridSearchCV(SVC(), param_grid)`` does, with the same attributes, results and
-    ties. ``X`` is taken as it is: scale it before.
+    It does what ``GridSearchCV(SVC(), param_grid)`` does, with the same attributes, results and
+    ties. ``X`` is not scaled here: scale it before.
 
-    Candidates that differ in C and gamma share one path for each gamma, and so do their
-    scores by scorers that ask for predictions or decision values. One ``PathSVC`` is fitted
-    for each candidate and fold where a scorer asks for more (probabilities, or a callable
-    that may look at anything), and for candidates that differ in ``probability``,
-    ``break_ties`` or ``decision_function_shape``.
+    Candidates that differ in C and gamma share one path for each gamma, if their scorers need only
+    predictions or decision values. One ``PathSVC`` is fitted for each candidate and fold if a
+    scorer needs more (probabilities, or a callable that may look at anything), and for candidates
+    that differ in ``probability``, ``break_ties`` or ``decision_function_shape``.
 
     Parameters
     ----------
     C : sequence of float, default (0.1, 1, 10, 100)
         Each above 0.
     gamma : sequence of float, "scale" or "auto", default (0.001, 0.01, 0.1, 1)
-        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels take it; each above 0.
-        ``"scale"`` is of the training rows of each fold; ``kernel="linear"`` has none and fits
-        one.
+        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels use it; each above 0.
+        ``"scale"`` is computed from the training rows of each fold. The linear kernel has no gamma,
+        and one is fitted.
     kernel : str or callable, default "rbf"
     degree : int, default 3
     coef0 : float, default 0.0
     class_weight : None, "balanced" or dict, default None
-        These four as ``PathSVC`` takes them.
+        As for ``PathSVC``, all four.
     param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
-        In the place of ``C`` and ``gamma``.
+        Replaces ``C`` and ``gamma``.
     scoring : str, callable, list, tuple or dict, optional
-        As ``GridSearchCV`` takes it; by default accuracy.
+        As for ``GridSearchCV``; accuracy by default.
     refit : bool, str or callable, default True
-        As ``GridSearchCV`` takes it.
+        As for ``GridSearchCV``.
     margin : float, optional
-        In place of the whole grid a race, as ``RaceSearch`` has it: the standard errors that a
-        candidate may be behind the best, at least 1; by default all have all folds.
+        Run a race, as ``RaceSearch`` does, and not the whole grid: by how many standard errors a
+        candidate may be behind the best, at least 1. By default all candidates get all folds.
     probability : bool, default False
-        Whether to calibrate the best candidate on the same folds, for
-        ``predict_proba``; then they must validate every row once.
+        Whether to calibrate the best candidate on the same folds, for ``predict_proba``; they must
+        then validate every row once.
     cv : int or scikit-learn splitter, default 5
         An int, at least 2, means stratified folds, not shuffled, as in scikit-learn.
     error_score : "raise" or number, default nan
@@ -75,35 +74,39 @@ class SVMGridSearch(GridSearch):
     return_train_score : bool, default False
         Whether to score the training rows, too.
     n_jobs : int, optional
-        Threads of this process; all its cores by default, and where there is a ``client``.
+        Threads of this process; all its cores by default. Without effect with a ``client``.
     solver : str, default "auto"
         ``"auto"``, or a name in ``pipelines.svm.backends.BACKENDS``.
     device : {"auto", "cpu", "gpu"}, default "auto"
-        Where to fit; auto takes the GPU if the workers have one.
+        Where to fit; auto uses the GPU if the workers have one.
     decision : {"ovo", "ovr"}, default "ovo"
     tol : float, default 1e-3
     max_iter : int, default -1
     memory_bytes : int, default 4 GiB
-        These four as ``PathSVC`` takes them.
+        As for ``PathSVC``, all four.
     client : distributed.Client, optional
-        Where to compute; by default on threads of this process, which opens no port.
-        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
-        warns when it is fitted without.
+        Where to compute; by default threads of this process, which open no port. Clones and copies
+        share it, pickles do not hold it: an unpickled search has None, and warns if it is fitted.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end, as ``GridSearch`` has
-        it; the calibration of ``probability`` comes after them.
+        Seconds, at least 1, after which the search and the refit are to end, as for ``GridSearch``;
+        the calibration of ``probability`` comes after them.
 
     Attributes
     ----------
-    best_estimator_ : PathSVC, fitted on all of ``X`` by the solver, whichever it is
-    n_iter_ : int, iterations of all fits of the search together, of those that share work
-    solver_ : str, who fitted the candidates
-        ``"sklearn"``, ``SVC`` itself, where ``solver="auto"`` would take longer to load or to
-        compile than that to fit.
+    best_estimator_ : PathSVC
+        Fitted on all of ``X``, by the solver of the search.
+    n_iter_ : int
+        Iterations of all fits that share work, together.
+    solver_ : str
+        The solver that fitted the candidates; with ``solver="auto"`` it is ``"sklearn"``, ``SVC``
+        itself, if the path solver would take longer to load or compile than that to fit.
 
-    and those of ``GridSearchCV``; ties go to the first candidate, C varying the slowest.
+    Notes
+    -----
+    The other attributes are those of ``GridSearchCV``. Ties go to the first candidate, where C
+    varies slowest.
 
     Examples
     --------
@@ -185,19 +188,19 @@ class SVMGridSearch(GridSearch):
 
     @property
     def estimator(self) -> PathSVC:
-        """The estimator whose parameters all candidates share."""
+        """The estimator of all candidates, with the parameters that they have in common."""
         backend = getattr(self, "_backend", ("path", "cpu"))
-        # Where a scorer needs probabilities, every fit is calibrated.
+        # If a scorer needs probabilities every fit is calibrated.
         scoring, methods = self.scoring, set[str]()
         if not callable(scoring) or hasattr(scoring, "_response_method"):
             scorers = scoring.values() if isinstance(scoring, dict) else np.atleast_1d(scoring)
             for scorer in scorers if scoring is not None else ():
                 if not isinstance(scorer, str):
                     methods |= methods_of(scorer)
-                elif scorer in get_scorer_names():  # of another name scikit-learn tells
+                elif scorer in get_scorer_names():  # scikit-learn reports other names later
                     methods |= methods_of(get_scorer(scorer))
         estimator = (PathSVC if backend == ("path", "cpu") else BackendSVC)(
-            # The rows of a search with a callable are its values already.
+            # The rows of a search with a callable kernel are its values already.
             kernel=PRECOMPUTED if callable(self.kernel) else self.kernel,
             degree=self.degree,
             coef0=self.coef0,
@@ -229,9 +232,15 @@ class SVMGridSearch(GridSearch):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,), optional
-            For splitters that need them.
+            For splitters that need groups.
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of C, and weights of scorers that take them; of ``solver="path"`` on a CPU.
+            Factors of C, and weights for scorers that accept them; only for ``solver="path"`` on a
+            CPU.
+
+        Returns
+        -------
+        SVMGridSearch
+            The search itself.
 
         Raises
         ------
@@ -255,7 +264,8 @@ class SVMGridSearch(GridSearch):
         if groups is not None:
             arguments["groups"] = groups
         folds: list[Any] = []
-        cv = check_cv(self.cv, labels, classifier=True)  # splits that come one by one come once
+        # Made once, as splits from an iterator can be read only once.
+        cv = check_cv(self.cv, labels, classifier=True)
         if self.probability and self.refit:
             folds = list(cv.split(rows, labels, groups))
             validated = np.bincount(np.concatenate([rows for _, rows in folds]))
@@ -294,7 +304,7 @@ class SVMGridSearch(GridSearch):
         if self.refit:
             started = time.perf_counter()
             best, weights = self.best_estimator_, arguments.get("sample_weight")  # type: ignore[has-type]
-            if callable(self.kernel):  # it takes rows as they were given
+            if callable(self.kernel):  # it needs the rows as the caller gave them
                 best = clone(best).set_params(kernel=self.kernel)
             if self.probability:
                 best = clone(best).set_params(probability=True)
@@ -313,12 +323,12 @@ class SVMGridSearch(GridSearch):
         evaluate_candidates(ParameterGrid(self._grid()))
 
     def _choose_backend(self, weighted: bool) -> InProcess | OnCluster:
-        """Choose the backend, its device and its number of threads; return what runs its tasks.
+        """Choose the backend, its device and number of threads; returns what runs its tasks.
 
         Raises
         ------
         ValueError
-            The backend does not fit what is asked, or there are no such threads.
+            The backend does not support what is asked for, or ``n_jobs`` is invalid.
         """
         needs_path = self.kernel == PRECOMPUTED or callable(self.kernel) or weighted
         device = self.device
@@ -337,14 +347,14 @@ class SVMGridSearch(GridSearch):
             self._n_threads = threads_per_task(describe_workers(self.client))
             return OnCluster(self.client)
         cores = available_cores() if self.n_jobs is None else effective_n_jobs(self.n_jobs)
-        # A backend that shares work fills the cores from one task, another from many.
+        # A backend that shares work uses all cores in one task; the others need many tasks.
         shares_C = load_backend(solver, device).shares_C
         self._n_threads = cores if shares_C else 1
         return InProcess(1 if shares_C else cores)
 
 
 def _positive(name: str, values: Any) -> list[Any]:
-    """Refuse values that are not positive; return them as a list."""
+    """The values of a parameter as a list; refuses values that are not positive and finite."""
     value_list = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
     words = ("scale", "auto") if name == "gamma" else ()
     if not value_list or not all(

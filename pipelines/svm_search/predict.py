@@ -1,4 +1,4 @@
-"""The model of a stored grid search, and what it says of new rows."""
+"""The model of a stored grid search, and its predictions for new rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.svm_search.record import SvmRecord
 
 
 def load_machine(run: Path) -> KernelMachine | KernelRegressor:
-    """Return the model of a run, which takes rows as the run read them."""
+    """Load the model of a run; it takes rows in the form in which the run read them."""
     record = record_of(run, "svm_grid", SvmRecord)
     is_regression = record.best is not None and record.best.epsilon is not None
     machine = (KernelRegressor if is_regression else KernelMachine).load(run / names.MODEL)
@@ -22,7 +22,7 @@ def load_machine(run: Path) -> KernelMachine | KernelRegressor:
 
 
 def predict_with_machine(rows: NewRows, run: Path) -> ModelAnswer:
-    """Return what the model of a run says of new rows: probabilities too, or decision values."""
+    """The predictions of a run's model for new rows, with probabilities or decision values."""
     machine, X = load_model(run), features_of_rows(rows, run)
     width = len(getattr(machine.scaling, "layout", ())) or X.shape[1]
     refuse_width(run / names.MODEL, machine.support_vectors.shape[1], width)

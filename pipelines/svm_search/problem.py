@@ -1,4 +1,4 @@
-"""The search of ``svm_grid``: every candidate of a grid of SVMs, and the machine of the best."""
+"""The search of ``svm_grid`` as an engine's problem, and the refit of its best candidate."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pipelines.svm.multiclass import class_values, codes_of, margins
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.approximation import distance_from_exact
 
-CORES_PER_WORKER = 8  # for a backend that fills several cores from one process
+CORES_PER_WORKER = 8  # of a backend that uses several cores in one process
 
 
 def workers_for(solver: str, cores: int) -> int:
-    """Return worker processes that fill the cores of one machine without a GPU.
+    """How many worker processes use the cores of a machine without a GPU.
 
-    A backend that shares arrays between fits holds them once for several cores.
+    A backend whose fits share arrays needs fewer: each worker holds these once for several cores.
     """
     shares_C = load_backend(solver, "cpu").shares_C
     return max(1, cores // CORES_PER_WORKER) if shares_C else cores
@@ -50,14 +50,21 @@ def svm_problem(
     scorer: CandidateScorer,
     brief: bool = False,
 ) -> Problem:
-    """The search of some C and gamma, of a regression of epsilon too.
+    """The search over some C and gamma, and epsilon of a regression, for the engine.
 
     Parameters
     ----------
-    splits : for each stage and share of the training rows
-    points : of each candidate its C, gamma and, of a regression, epsilon
-    solver : a name in ``BACKENDS``; a regression has the path solver on a CPU
-    brief : whether ``SVC`` itself fits first, see ``is_brief``
+    data : FoldedData
+    splits : Splits
+        For each stage and fraction of the training rows.
+    points : sequence of mapping
+        C, gamma and, of a regression, epsilon of each candidate.
+    solver : str
+        A name in ``BACKENDS``; a regression is always fitted by the path solver on a CPU.
+    settings : Settings
+    scorer : CandidateScorer
+    brief : bool, default False
+        Whether ``SVC`` itself fits first, see ``is_brief``.
     """
     candidates = [
         Candidate("svm", point, SVMParameters(settings=settings, **point)) for point in points
@@ -68,7 +75,7 @@ def svm_problem(
     shared_fit: SharedFit = machines
     if brief and settings.device == "cpu":
         shared_fit = machines.brief([candidate.estimator for candidate in candidates])
-    is_prepared = isinstance(data.scaling, Preparation)  # so that each split has its own rows
+    is_prepared = isinstance(data.scaling, Preparation)  # then each split has rows of its own
     if load_backend(solver, settings.device).device == "gpu" and not is_prepared:
         data = replace(data, place=FoldedData.placed)
     groups = (CandidateGroup(tuple(range(len(candidates))), shared_fit),)
@@ -83,7 +90,14 @@ def is_brief(
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
     n_features: int,
 ) -> bool:
-    """Whether ``SVC`` is through with a search before the path solver is compiled."""
+    """Whether ``SVC`` would finish a search before the path solver is compiled.
+
+    Parameters
+    ----------
+    points, settings : as for ``svm_problem``
+    splits : sequence of (training rows, validation rows)
+    n_features : int
+    """
     if not first_use.may_wait() or first_use.is_compiled():
         return False
     estimators = [SVMParameters(settings=settings, **point) for point in points]
@@ -99,22 +113,36 @@ def refit_and_test_svm(
     probability: bool = False,
     brief: bool = False,
 ) -> dict[str, Any]:
-    """Fit the best candidate on all training rows and ask it about the test rows; a task.
+    """A task: fit the best candidate on all training rows and predict the test rows.
 
     Parameters
     ----------
-    probability : whether to calibrate it on the splits of the search, a fit of each besides
-    brief : as for ``svm_problem``
+    problem : Problem
+    refit : Refit
+    solver : str
+        As for ``svm_problem``.
+    probability : bool, default False
+        Whether to calibrate it on the splits of the search, which takes a fit for each.
+    brief : bool, default False
+        As for ``svm_problem``.
 
     Returns
     -------
     dict
-        ``machine``: KernelMachine or KernelRegressor; ``predicted``: int array of shape (n_test,),
-        class codes, the machine's own whether it is calibrated or not, or float64 of a regression;
-        of classes ``margin``, float64 of shape (n_test,), and, if they are wanted,
-        ``probabilities``, float64 of shape (n_test, n_classes), else ``decision_values``, see
-        ``class_values``; on landmarks ``exactness``, see ``distance_from_exact``; ``fitted``, the
-        machine as ``refit_with_importances`` asks it
+        ``machine``
+            KernelMachine or KernelRegressor.
+        ``predicted``
+            Class codes, int of shape (n_test,), not changed by calibration; of a regression
+            float64.
+        ``margin``
+            Of a classification, float64 of shape (n_test,), see ``margins``.
+        ``probabilities`` or ``decision_values``
+            Of a classification, float64 of shape (n_test, n_classes) with ``probability``;
+            otherwise as from ``class_values``.
+        ``exactness``
+            With landmarks, see ``distance_from_exact``.
+        ``fitted``
+            The machine in the form that ``refit_with_importances`` needs.
     """
     data, best = problem.data, problem.candidates[refit.member].estimator
     settings, scaling = best.settings, data.scaling_for(None)
@@ -171,14 +199,14 @@ def refit_and_test_svm(
 
 
 def _calibrate(problem: Problem, best: SVMParameters, backend: Backend) -> Calibration:
-    """Fit sigmoids to the decision values of rows that a fit has not seen.
+    """Fit sigmoids to the decision values of the validation rows of each split.
 
-    Without an ensemble: one model remains, the same as without calibration, so that predictions
-    and stored size do not change. The scaling is learned within each split, so nothing of its
+    There is no ensemble: the one model is the same as without calibration, so that predictions and
+    stored size do not change. The scaling is fitted within each split, so that nothing of its
     validation rows leaks into their decision values.
     """
     data, splits, decisions = problem.data, problem.splits[SEARCH, 1.0], list[np.ndarray]()
-    # Where the scaling learns, every split has rows of its own.
+    # If the scaling is fitted to the rows, every split has scaled rows of its own.
     for batch in [[split] for split in splits] if data.scaling.learns else [splits]:
         X = data.scaled(backend.device, rows=batch[0][0] if data.scaling.learns else None)
         numbers, candidate_arguments = range(len(batch)), ([best.gamma], [best.C], best.settings)

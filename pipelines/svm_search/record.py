@@ -1,4 +1,4 @@
-"""What a run of ``svm_grid`` leaves: its schemas."""
+"""The schemas of what a run of ``svm_grid`` leaves in its folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pipelines.run_folder.record import BestMetadata
 from pipelines.run_folder.schema import Count, Number, Positive, RecordPart
 from pipelines.search.record import SearchAnswer, SearchOptionMetadata, SearchRecord, SearchRow
 
-# What tells one candidate from another, and one cell.
+# The columns that identify a candidate, and a cell.
 CANDIDATE = ("C", "gamma")
 CELL = (*CANDIDATE, "fold")
 
 
 class SvmRow(SearchRow):
-    """A cell of ``svm_grid``; one algorithm, and parameters that have columns of their own."""
+    """A row of ``svm_grid``, for one cell; C, gamma and epsilon have columns of their own."""
 
     C: Positive
     gamma: Positive
@@ -30,7 +30,7 @@ class SvmRow(SearchRow):
 
 
 class SvmOptionMetadata(SearchOptionMetadata):
-    """Options of ``svm_grid``."""
+    """The options of ``svm_grid`` in ``run.json``."""
 
     approximate: str = "none"
     landmarks: Count | None = None
@@ -45,7 +45,7 @@ class SvmOptionMetadata(SearchOptionMetadata):
 
 
 class SvmBest(BestMetadata):
-    """The best candidate; it has an epsilon where the target is numbers."""
+    """The best candidate; epsilon is that of a regression."""
 
     C: Positive
     gamma: Positive
@@ -53,7 +53,7 @@ class SvmBest(BestMetadata):
 
 
 class Exactness(RecordPart):
-    """How far landmarks are from the kernel itself, of the best candidate on some rows."""
+    """Errors with the exact kernel and with landmarks, of the best candidate on some rows."""
 
     n_rows: Count
     n_tested: Count
@@ -65,7 +65,7 @@ class Exactness(RecordPart):
 
 
 class SvmAnswer(SearchAnswer):
-    """What ``svm_grid`` answers."""
+    """The results of ``svm_grid`` in ``run.json``."""
 
     needed: ClassVar[tuple[str, ...]] = ("best", "dataset.n_test")
 

@@ -1,4 +1,4 @@
-"""What the console says of the result of ``svm_grid``."""
+"""The lines about the result of ``svm_grid`` on the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> list[str]:
-    """Return what ``svm_grid`` found: the best, how sure it is, the time, and what failed."""
+    """Lines about a run: its best candidate and errors, the baseline, the time, failed fits."""
     best, options, n_splits = record["best"], record["options"], n_splits_of(record) or 1
     spread = of_splits(record)
     scoring = options.get("scoring") or "accuracy"
@@ -64,7 +64,8 @@ def of_grid(record: Mapping[str, Any], candidates: pd.DataFrame, run: Path) -> l
 
 
 def exactness_in_words(exactness: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """Say how far landmarks are from the kernel itself, see ``distance_from_exact``."""
+    """A sentence about the errors with landmarks and with the exact kernel; see
+    ``distance_from_exact``."""
     of_numbers = record["dataset"].get("task") == "regression"
     measure = "squared errors, of the targets' variance" if of_numbers else "errors"
     rates = {name: f"{100 * exactness[name]:.2f} %" for name in ("approximate", "exact")}
@@ -77,7 +78,7 @@ def exactness_in_words(exactness: Mapping[str, Any], record: Mapping[str, Any]) 
 
 
 def _as_good(candidates: pd.DataFrame, n_splits: int) -> Iterator[str]:
-    """Give lines on the candidates that tie with the best, and the simplest of them."""
+    """Yield lines about the candidates within a standard error of the best, and the simplest."""
     marks = within_one_standard_error(candidates, n_splits, CANDIDATE) or []
     if (n := sum(map(bool, marks))) < 2:
         return

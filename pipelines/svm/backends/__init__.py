@@ -1,7 +1,7 @@
-"""The backends that fit SVMs, in one table; each is a file of its own, imported when asked for.
+"""The table of the backends that fit SVMs; each is one file, imported when it is used.
 
-A backend of another package is a subclass of ``Backend`` that is found by its entry point in the
-group ``pleasingly.backends``; it computes on the device that its class names.
+A backend of another package is a subclass of ``Backend``, found by its entry point in the group
+``pleasingly.backends``. It computes on the device that its class names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.svm.backends.base import Backend
 
 @dataclass(frozen=True)
 class Entry:
-    """A backend for a device: its class, its requirements and the extra that installs them."""
+    """A backend for a device: its module, the package it needs, and the extra that installs it."""
 
     module: str
     needs: str
@@ -42,12 +42,12 @@ OTHERS = Extensions("pleasingly.backends", "pipelines.svm.backends.base:Backend"
 
 
 def solver_packages(name: str) -> tuple[str, ...]:
-    """The distributions beside ours whose versions decide what a backend computes."""
+    """The distributions, besides ours, whose versions decide what a backend computes."""
     return DISTRIBUTIONS.get(name, ()) or OTHERS.distributions(name)
 
 
 def load_backend(name: str, device: str) -> Backend:
-    """The backend of a name for ``"cpu"`` or ``"gpu"``."""
+    """The backend of this name for ``"cpu"`` or ``"gpu"``; imports its file."""
     if name not in BACKENDS:
         return _other_backend(name)
     backend: Backend = importlib.import_module(BACKENDS[name][device].module).BACKEND
@@ -61,7 +61,7 @@ def _other_backend(name: str) -> Backend:
 
 
 def resolve_backend(name: str, device: str) -> str:
-    """Return the solver that ``name`` stands for on ``device``.
+    """The name of the backend that ``name`` stands for on ``device``.
 
     Parameters
     ----------

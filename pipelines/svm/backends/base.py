@@ -17,25 +17,32 @@ from pipelines.data.placement import Placement, to_device, to_host
 from pipelines.svm.settings import Settings
 
 OUT_OF_MEMORY = "out of memory"
-PRODUCTS = "products"  # of all rows: the kind of what a backend keeps in a placement
+PRODUCTS = "products"  # the key in a placement under which a backend keeps products of all rows
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Cells to fit, those of every gamma and C on some splits, and what of them.
+    """Cells for a backend to fit: every gamma and C on some splits.
 
     Attributes
     ----------
     X : array of shape (n_samples, n_features) on the backend's device, scaled
     y : int32 array of shape (n_samples,) on the host, class codes
-    splits : sequence of (training rows, rows to predict), all there are
-    numbers : of the splits to fit on
-    Cs : ascending
-    decisions : whether decision values are wanted
-    sample_weight : float array of shape (n_samples,), factors of C; the path backend on a
-        CPU alone takes it
-    placement : of the rows, where a backend keeps what further work on them shares
-    key : names these rows and splits in ``placement``
+    splits : sequence of (training rows, rows to predict)
+        All splits of the search.
+    numbers : sequence of int
+        Which of the splits to fit on.
+    gammas, Cs : sequence of float
+        ``Cs`` ascending.
+    settings : Settings
+    decisions : bool
+        Whether decision values are predicted, too.
+    sample_weight : float array of shape (n_samples,) or None
+        Factors of C; only the path backend on a CPU accepts them.
+    placement : Placement
+        Where a backend keeps what further work on the same rows can share.
+    key : hashable
+        Identifies these rows and splits in ``placement``.
     """
 
     X: Any
@@ -52,16 +59,16 @@ class Work:
 
 
 class Backend(ABC):
-    """A way to fit kernel SVMs.
+    """A solver of kernel SVMs; it knows arrays, and nothing of Dask.
 
     Attributes
     ----------
     device : {"cpu", "gpu"}
-        Where the arrays it takes must lie.
+        Where its arrays must lie.
     shares_C : bool
-        Whether it fits all C on all splits of one gamma for less than their sum.
+        Whether all C on all splits of a gamma are fitted together in less time than one by one.
     shares_gammas : bool
-        Whether it fits several gammas at once in less time than one after the other.
+        Whether several gammas are fitted together in less time than one by one.
     """
 
     device = "cpu"
@@ -70,19 +77,31 @@ class Backend(ABC):
 
     @abstractmethod
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
-        """Fit cells and predict; yield each fit as soon as it is known, and between them progress.
+        """Fit cells and predict their validation rows.
 
-        Candidates are numbered gamma by gamma, and C by C within each; splits as in ``work``.
-        Predictions of all rows asked about are ``predict``, class codes, and where they are
-        wanted ``decision_function``, in the form of ``SVC.decision_function``, or a column for
-        each pair with ``Settings.pair_values``.
+        Yields
+        ------
+        Fit or Progress
+            Each fit as soon as it is ready, and progress in between. Candidates are numbered
+            gamma by gamma, and C by C within a gamma; splits as in ``work``. The predictions are
+            ``predict``, class codes, and with ``work.decisions`` ``decision_function``, in the
+            form of ``SVC.decision_function``, or a column for each pair with
+            ``Settings.pair_values``.
         """
 
     @abstractmethod
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fit one model on all rows, and return it as numbers, in the form of ``KernelMachine``.
+        """Fit one model on all rows: its numbers, in the form of ``KernelMachine``.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), on the backend's device, scaled
+        y : int array of shape (n_samples,)
+            Class codes.
+        C, gamma : float
+        settings : Settings
 
         Returns
         -------
@@ -93,7 +112,10 @@ class Backend(ABC):
 
 
 class OneByOne(Backend):
-    """A backend that fits one cell after the other, by an estimator."""
+    """A backend that fits one cell after the other, each by an estimator.
+
+    It has to provide ``fit``, ``summarize`` and ``parts``.
+    """
 
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
         assert work.sample_weight is None
@@ -105,7 +127,7 @@ class OneByOne(Backend):
             yield Progress(n_done / len(cells))
 
     def _fit_cell(self, fit: Fit, work: Work, C: float, gamma: float) -> None:
-        """Fit a cell; write to ``fit``."""
+        """Fit a cell and write predictions, or why there are none, to ``fit``."""
         train, validation = work.splits[fit.split]
         try:
             X_train = work.X[to_device(train, self.device)]
@@ -144,23 +166,23 @@ class OneByOne(Backend):
 
     @abstractmethod
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """Return support vectors, iterations, and whether it converged, of what ``fit`` gave."""
+        """Numbers of support vectors and of iterations of a fit, and whether it converged."""
 
     @abstractmethod
     def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what ``fit`` gave as numbers; see ``Backend.fit_parts``."""
+        """The numbers of a fit, as ``Backend.fit_parts`` returns them."""
 
 
 def out_of_memory(error: MemoryError) -> str:
-    """Why a cell has no fit, in the error's own words if it has any."""
+    """The message of a cell that ran out of memory, with the error's own words if it has any."""
     return f"{OUT_OF_MEMORY}: {error}" if str(error) else OUT_OF_MEMORY
 
 
 def join_problems(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, float]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Join binary problems, (support rows, coefficients, intercept), on common support vectors;
-    see ``Backend.fit_parts``."""
+    """Join binary problems, each (support rows, coefficients, intercept), over the union of their
+    support vectors; see ``Backend.fit_parts``."""
     support = np.unique(np.concatenate([rows for rows, _, _ in pieces]))
     coefficients = np.zeros((len(support), len(pieces)))
     for column, (rows, values, _) in enumerate(pieces):

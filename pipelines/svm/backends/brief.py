@@ -1,4 +1,4 @@
-"""``SVC`` itself, where the path solver would take longer to begin than that takes to fit."""
+"""``SVC`` itself, for searches that it finishes before the path solver is loaded or compiled."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ IMPLEMENTATION, REASON = "scikit-learn", "the path solver takes longer to begin"
 
 
 class BriefBackend(SklearnBackend):
-    """``SVC``, and the path solver for what is left once that has taken too long.
+    """``SVC`` at first, and the path solver for the remaining cells if that takes too long.
 
-    What takes long is not known before: some rows need a million iterations at a large C. Those
-    are counted, not seconds, so that the same fits are made by the same solver each time.
+    How long a fit takes is not known beforehand: some data need a million iterations at a large C.
+    Iterations are counted, not seconds, so that a run repeated has every fit by the same solver.
 
     Parameters
     ----------
-    seconds : of a core, that the path solver takes to begin
+    seconds : float
+        CPU seconds that the path solver would take to start.
     """
 
-    shares_C = True  # tasks are such as the path solver takes
+    shares_C = True  # its tasks are cut like those of the path solver, which may continue them
 
     def __init__(self, seconds: float) -> None:
         self.seconds_left = seconds
 
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
-        """See ``Backend.fit_cells``; small C come first, which are the easiest."""
+        """See ``Backend.fit_cells``; the smallest C come first, as they are the easiest."""
         from sklearn import config_context
 
         cells = list(product(enumerate(work.Cs), enumerate(work.gammas), work.numbers))
@@ -43,7 +44,7 @@ class BriefBackend(SklearnBackend):
         for (c, C), (g, gamma), split in cells:
             fit = Fit(g * len(work.Cs) + c, split, implementation=IMPLEMENTATION, reason=REASON)
             if self.seconds_left > 0:
-                # The rows were checked before, and so were the parameters.
+                # Rows and parameters have been checked already.
                 with config_context(assume_finite=True, skip_parameter_validation=True):
                     self._fit_cell(fit, work, C, gamma)
             if self.seconds_left <= 0:
@@ -70,7 +71,7 @@ class BriefBackend(SklearnBackend):
         return PATH.fit_parts(X, y, C, gamma, settings)
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``Backend.fit``; a fit that has no iterations left is not converged."""
+        """See ``OneByOne.fit``; a fit that uses up the remaining iterations is not converged."""
         n_classes = len(np.unique(y))
         of_pairs = settings.decision == "ovo" or n_classes == 2
         n_problems = n_classes * (n_classes - 1) // 2 if of_pairs else n_classes

@@ -1,8 +1,8 @@
 """``--solver cuml``: ``cuml.svm.SVC`` on a GPU, one fit for each binary problem of a cell.
 
-The only file that knows cuml. A multi-class ``cuml.svm.SVC`` (26.10) copies the data
-to the host and back for each of its binary problems; here they are given one by
-one, from rows that are on the device already.
+The only file that knows cuml. A multi-class ``cuml.svm.SVC`` (26.10) copies the data to the host
+and back for each of its binary problems. Here these are fitted one by one, from rows that are on
+the device already.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class FittedProblems:
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-    binary : list of cuml.svm.SVC, positive for the positive class of the problem
-    rows : list of int arrays, the training rows of each problem
+    binary : list of cuml.svm.SVC
+        One for each problem; positive decision values for its first class.
+    rows : list of int arrays
+        The training rows of each problem.
     decision : {"ovo", "ovr"}
     """
 
@@ -40,11 +42,11 @@ class FittedProblems:
     decision: str
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return classes of the rows of a cupy array of shape (n_samples, n_features)."""
+        """Predicted classes of the rows of a cupy array of shape (n_samples, n_features)."""
         return self.classes_[codes_of(self._values(X), len(self.classes_), self.decision)]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return decision values in the form of ``SVC.decision_function``, on the host."""
+        """Decision values in the form of ``SVC.decision_function``, on the host."""
         return class_values(self._values(X), len(self.classes_), self.decision)
 
     def _values(self, X: Any) -> np.ndarray:
@@ -61,10 +63,11 @@ class CumlBackend(OneByOne):
         try:
             yield from super().fit_cells(work)
         finally:
-            free_unused()  # it grew with each SVC in long runs
+            free_unused()  # GPU memory grew with each SVC in long runs
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        # Here, for whoever plans a run reads this file, and cuml's import takes hold of a GPU.
+        # Imported here: a process that only plans a run imports this file, and to import cuml
+        # takes hold of a GPU.
         from cuml.svm import SVC
 
         classes, codes = np.unique(y, return_inverse=True)
@@ -74,8 +77,9 @@ class CumlBackend(OneByOne):
             sides = (codes == positive) | (codes == negative)
             rows = np.arange(len(codes)) if negative is None else np.flatnonzero(sides)
             if settings.class_weight is not None:
-                # Of the sides (0: negative), balanced over all classes as in SVC; but for pairs
-                # the other classes have one factor, see SVMGridSearch.
+                # Factors of the two sides, 0 being the negative one, balanced over all classes as
+                # in SVC. The classes of the rest share one factor, as a side can have only one:
+                # SVMGridSearch refuses a dictionary for one-vs-rest.
                 factor_of_code = class_factors(
                     layout, problem, np.ones(len(y)), settings.class_weight
                 )
@@ -95,8 +99,9 @@ class CumlBackend(OneByOne):
             for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
         ]
         iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
-        # cuml's fit_status_ is always 0; reaching the limit is the only sign there is. Without
-        # a limit cuml still gives up after 100 n iterations, or 1000 without progress, unseen.
+        # cuml's fit_status_ is always 0: only an iteration count at the limit tells that a fit did
+        # not converge. Without a limit cuml stops silently after 100 n iterations, or after 1000
+        # without progress.
         limit = fitted.binary[0].max_iter
         converged = limit == -1 or max(iterations) < limit
         return len(np.unique(np.concatenate(support))), sum(iterations), converged

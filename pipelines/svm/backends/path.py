@@ -1,4 +1,4 @@
-"""``--solver path`` on a CPU: all C and all splits of a gamma for the price of a few fits."""
+"""``--solver path`` on a CPU: all C and all splits of a gamma in one walk along C."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class PathBackend(Backend):
     """The path solver; see ``docs/path-solver.md``."""
 
     shares_C = True
-    # A run's model does not depend on what its process has loaded.
+    # may_be_brief would make the model depend on what its process has loaded and compiled.
     fit_path: Callable[..., FittedPath] = staticmethod(partial(fit_path, may_be_brief=False))
 
     def __init__(self) -> None:
-        # A task uses every thread it is given: two at once would only be in each other's way.
+        # A task uses all its threads: two tasks at once would only slow each other down.
         self._one_at_a_time = threading.Lock()
 
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
-        """See ``Backend.fit_cells``; distances are kept from one gamma to the next."""
+        """See ``Backend.fit_cells``; products of the rows are kept from one gamma to the next."""
         cells = product(work.numbers, range(len(work.gammas) * len(work.Cs)))
         missing = dict.fromkeys(cells)
         one_class = {n for n in work.numbers if np.ptp(work.y[work.splits[n][0]]) == 0}
@@ -53,7 +53,7 @@ class PathBackend(Backend):
                 yield Fit(candidate, split, error=reason)
 
     def solve(self, work: Work) -> Iterable[Fit | Progress]:
-        """Cross-validate the cells; tasks on the same rows, splits and kernel share a cache."""
+        """Solve the cells; tasks on the same rows, splits and kernel share a cache."""
         first_use.compile_here()
         if work.settings.n_landmarks:
             return self.solve_on_landmarks(work)
@@ -74,7 +74,7 @@ class PathBackend(Backend):
         )
 
     def solve_on_landmarks(self, work: Work) -> Iterator[Fit | Progress]:
-        """Cross-validate the cells with an approximate kernel, where the rows lie."""
+        """Solve the cells with an approximate kernel, on the device where the rows lie."""
         from pipelines.svm.landmarks.search import solve_landmarks
 
         yield from solve_landmarks(
@@ -104,12 +104,12 @@ class PathBackend(Backend):
 
 
 def _in_form(fit: Fit, work: Work, n_classes: int) -> Predictions:
-    """Return predictions in the form of ``Backend.fit_cells``, from the values of the problems."""
+    """A fit's predictions in the form of ``Backend.fit_cells``, from the problems' values."""
     assert isinstance(fit.predict, Predictions)
     predictions = dict(fit.predict.by_method)
     if work.decisions:
         values, settings = predictions.pop("problem_values"), work.settings
-        # The values of two classes speak for the second, as those of SVC.
+        # Of two classes, a positive value means the second, as in SVC.
         if not settings.pair_values or n_classes == 2:
             values = class_values(values, n_classes, settings.decision)
         predictions["decision_function"] = values

@@ -1,4 +1,4 @@
-"""``--solver path`` on a GPU: all C, all splits and many gammas at once."""
+"""``--solver path`` on a GPU: all C and all splits of many gammas at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.svm.cuda.path import fit_path_cuda, solve_path_cuda
 
 
 class PathCudaBackend(PathBackend):
-    """``PathBackend`` on a GPU, which the problems of a task share."""
+    """``PathBackend`` on a GPU, which solves all binary problems of a task side by side."""
 
     device = "gpu"
     shares_gammas = True

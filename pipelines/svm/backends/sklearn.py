@@ -13,19 +13,20 @@ from pipelines.svm.settings import Settings
 
 
 class SklearnBackend(OneByOne):
-    """Any class that behaves as ``sklearn.svm.SVC`` does.
+    """``sklearn.svm.SVC``, or a class that behaves like it.
 
-    scikit-learn is imported where it fits: a launcher, whose workers do, starts without.
+    scikit-learn is imported only to fit: a process whose workers fit starts faster without it.
     """
 
     @property
     def svc(self) -> type:
+        """The class that fits."""
         from sklearn.svm import SVC
 
         return SVC
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``Backend.fit``; an SVC, or a ``OneVsRestClassifier`` of them."""
+        """See ``OneByOne.fit``; an ``SVC``, or a ``OneVsRestClassifier`` of several."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.multiclass import OneVsRestClassifier
 
@@ -33,7 +34,7 @@ class SklearnBackend(OneByOne):
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)
         with warnings.catch_warnings():
-            # A row says so: status "not converged".
+            # The status of the row says it: "not converged".
             warnings.simplefilter("ignore", ConvergenceWarning)
             return svc.fit(X, y)
 
@@ -41,7 +42,7 @@ class SklearnBackend(OneByOne):
         svcs = getattr(fitted, "estimators_", [fitted])
         n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
         n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
-        # oneDAL's fit_status_ is always 0; there, reaching the limit is the only sign.
+        # oneDAL's fit_status_ is always 0; only an iteration count at the limit tells it.
         converged = all(
             svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
             for svc in svcs
@@ -53,7 +54,7 @@ class SklearnBackend(OneByOne):
             return join_problems(
                 [(svc.support_, svc.dual_coef_[0], svc.intercept_[0]) for svc in fitted.estimators_]
             )
-        if len(fitted.classes_) == 2:  # scikit-learn turns the sign of a single problem round
+        if len(fitted.classes_) == 2:  # scikit-learn flips the sign of a single problem
             return fitted.support_, -fitted.dual_coef_.T, -fitted.intercept_
         return fitted.support_, spread(fitted.dual_coef_, fitted.n_support_), fitted.intercept_
 

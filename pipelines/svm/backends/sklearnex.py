@@ -9,9 +9,9 @@ from sklearnex.svm import SVC
 
 from pipelines.svm.backends.sklearn import SklearnBackend
 
-# Tasks share the cores among them; threads within one would only be in their way.
+# The tasks fill the cores; threads within each would only compete with the other tasks.
 daal4py.daalinit(1)
-# Said at every fit off the main thread, which is where tasks run.
+# Tasks run off the main thread, where it would warn at every fit.
 warnings.filterwarnings("ignore", "'Threading' parallel backend is not supported", UserWarning)
 
 

@@ -1,1 +1,1 @@
-"""The path solver: all C and all folds of one gamma solved together, exactly."""
+"""The path solver on a CPU: all C and all folds of a gamma solved together, exactly."""

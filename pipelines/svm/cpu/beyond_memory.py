@@ -1,9 +1,11 @@
-"""Binary problems of more rows than a kernel in memory can have.
+"""Binary problems of so many rows that their kernel does not fit in memory.
 
-The same path as in ``walk``, in which the residual of all rows needs the kernel
-rows of the multipliers that changed, and an inner solve the small kernel of its
-working set (decomposition: T. Joachims, "Making large-scale SVM learning
-practical", 1999).
+The path is that of ``walk``. An inner solve needs the small kernel of its working set, and the
+residuals of all rows need the kernel rows of the multipliers that changed (decomposition).
+
+References
+----------
+T. Joachims, "Making large-scale SVM learning practical", Advances in Kernel Methods, 1999.
 """
 
 from concurrent.futures import Executor
@@ -33,23 +35,25 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 # Columns that one thread works on at once.
 _COLUMNS = 4096
 
-# Kernel values that one thread makes at once for the sums over classes.
+# Bytes of kernel values that one thread computes at once for the sums over classes.
 _BLOCK_BYTES = 1 << 25
 
 
 class KernelRows:
-    """Rows of the kernel of one gamma, within a given memory.
+    """A cache of rows of the kernel of one gamma; the least recently used ones are dropped.
 
-    A row that was dropped and is made again is the same: products are made in
-    float64, so that their rounding to float32 does not depend on which rows were
-    asked for together.  A residual that is kept up to date with rows that differ
-    would drift.
+    A row that was dropped and is computed again is the same to the last digit: products are
+    computed in float64, so that their rounding to float32 does not depend on which rows are
+    computed together.  Residuals that were updated with rows that differ would drift.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    memory_bytes : for the rows that are kept; at least 64 of them
-    pool : its threads share out the columns
+    kernel : Kernel
+    memory_bytes : int
+        Bytes for the cached rows; at least 64 rows are cached.
+    pool : Executor
+        Its threads each compute some of the columns.
     """
 
     def __init__(self, rows: np.ndarray, kernel: Kernel, memory_bytes: int, pool: Executor) -> None:
@@ -75,7 +79,7 @@ class KernelRows:
         ]
 
     def block(self, row_numbers: np.ndarray, other_numbers: slice | np.ndarray) -> np.ndarray:
-        """Return kernel of some rows against others; float32 (len(some), len(others))."""
+        """Kernel values of some rows with others, float32 of shape (n_rows, n_others)."""
         rows, other_rows, norms = self._rows[row_numbers], self._rows[other_numbers], self._norms
         products = rows @ other_rows.T
         shared = np.empty(products.shape, np.float32)
@@ -88,15 +92,18 @@ class KernelRows:
         return kernel_values(shared, self.kernel, shared)
 
     def new_columns(self, members: np.ndarray, first: int) -> np.ndarray:
-        """Return kernel of the members from ``first`` on against all members, its last
-        square part exactly symmetric; float32 (len(members) - first, len(members))."""
+        """Kernel values of the members from ``first`` on with all members.
+
+        float32 of shape (n_members - first, n_members); its last square part, of the new members
+        with each other, is exactly symmetric.
+        """
         columns = self.block(members[first:], members)
         square = columns[:, first:]
         square[...] = np.tril(square) + np.tril(square, -1).T
         return columns
 
     def _fetch(self, rows: np.ndarray) -> np.ndarray:
-        """Fetch the wanted rows, at most ``capacity``; return their places in the store."""
+        """Load rows, at most ``capacity``, into the store; their slots in it."""
         self._now += 1
         occupied_slots = self._slot[rows]
         self._used[occupied_slots[occupied_slots >= 0]] = self._now
@@ -117,7 +124,7 @@ class KernelRows:
         return self._slot[rows]
 
     def subtract(self, residual: np.ndarray, rows: np.ndarray, factors: np.ndarray) -> None:
-        """Compute ``residual -= factors @ kernel[rows]``, of shapes (n,), (m,) and (m,)."""
+        """Compute ``residual -= factors @ kernel[rows]``; shapes (n,), (m,) and (m,)."""
         for at in range(0, rows.size, self.capacity):
             slots = self._fetch(rows[at : at + self.capacity])
             row_factors = factors[at : at + self.capacity]
@@ -135,7 +142,7 @@ class KernelRows:
 
 
 class _Members:
-    """The working set and its kernel, grown while it pays and then begun anew."""
+    """The working set and its compact kernel, to which rows are added until it is too large."""
 
     def __init__(self, source: KernelRows, largest: int) -> None:
         self.source, self.rows = source, np.empty(0, np.int64)
@@ -143,7 +150,7 @@ class _Members:
         self.compact = np.empty((largest, largest + 16), np.float32)
 
     def hold(self, rows: np.ndarray) -> None:
-        """Load at least the wanted rows into the members."""
+        """Make these rows members; drop the others if there are too many of them."""
         new = rows[self.position[rows] < 0]
         total = self.rows.size + new.size
         if total > min(len(self.compact), rows.size + rows.size // 2 + 32):
@@ -161,7 +168,7 @@ class _Members:
 def _solve_one_C(
     members: _Members, state: np.ndarray, numbers: np.ndarray, level: float, tol: float, limit: int
 ) -> tuple[int, int]:
-    """Solve working sets until every row meets the stopping rule; iterations and status."""
+    """Solve working sets until every row meets the stopping rule; returns iterations and status."""
     n, done, largest, source = state.shape[1], 0, len(members.compact), members.source
     while True:
         top, bottom, i, j = optimality(state, n)
@@ -194,7 +201,7 @@ def _solve_one_C(
 
 
 def largest_working_set(n: int, memory_bytes: int) -> int:
-    """Return the size of a working set whose kernel takes an eighth of the memory at most."""
+    """The size of a working set whose kernel takes an eighth of the memory at most."""
     return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
 
 
@@ -207,10 +214,18 @@ def walk_rows(
     limit: int,
     out: Path,
 ) -> tuple[int, int]:
-    """Walk along C like ``walk``, from kernel rows in place of a kernel.
+    """Walk along C like ``walk``, with kernel rows in the place of a kernel.
 
-    source : kernel rows of the problem's rows
-    largest : number of rows of a working set
+    Parameters
+    ----------
+    source : KernelRows, of the problem's rows
+    largest : int
+        The most rows of a working set.
+    problem_data, Cs, tol, limit, out : as for ``walk``
+
+    Returns
+    -------
+    solved, single : int, as ``walk``
     """
     (state, numbers), members = new_state(problem_data, Cs[0]), _Members(source, largest)
     solved = walk_on(
@@ -233,12 +248,10 @@ def walk_rows(
 def _pulls(
     source: KernelRows, starts: np.ndarray, weights: np.ndarray, pool: Executor
 ) -> np.ndarray:
-    """Return kernel times weights over each class, without keeping the kernel.
+    """Kernel times weights over each class, float64 (n_folds, n_classes, n), block by block.
 
     starts : int64 (n_classes + 1,), where each class begins
     weights : float64 (n_folds, n)
-
-    Returns float64 (n_folds, n_classes, n).
     """
     n = source.diagonal.size
     pulls = np.empty((len(weights), len(starts) - 1, n))
@@ -264,9 +277,14 @@ def _pulls(
 def open_rows(
     rows: np.ndarray, kernel: Kernel, resources: Resources, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[Walker, np.ndarray]:
-    """Return ``OpenKernel`` of rows that are kept in five eighths of the memory.
+    """``OpenKernel`` of rows whose kernel does not fit: its rows are cached in 5/8 of the memory.
 
-    rows : float (n, n_features), sorted, from ``prepare_rows``
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
+    kernel : Kernel
+    resources : Resources
+    starts, weights : see ``OpenKernel``
     """
     source = KernelRows(rows, kernel, resources.memory_bytes // 8 * 5, resources.pool)
     largest = largest_working_set(len(rows), resources.memory_bytes)

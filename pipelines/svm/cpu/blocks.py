@@ -1,4 +1,4 @@
-"""Contiguous kernels of pairs of classes, the runs of rows they are made of, and sums over them."""
+"""Contiguous kernel blocks of pairs of classes, copied run by run, and sums over classes."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pipelines.svm.compiled import compiled
 
 
 def as_runs(rows: np.ndarray) -> list[tuple[int, int]]:
-    """Return start and stop of each contiguous run in increasing ``rows``."""
+    """Start and stop of each run of consecutive numbers in ascending ``rows``."""
     if rows.size == 0:
         return []
     last = np.flatnonzero(rows[1:] - rows[:-1] != 1)
@@ -15,7 +15,7 @@ def as_runs(rows: np.ndarray) -> list[tuple[int, int]]:
 
 
 def copy_block(kernel: np.ndarray, rows: np.ndarray, block: np.ndarray) -> None:
-    """Copy to ``block`` some rows, increasing, and the same columns of ``kernel``.
+    """Copy the rows and columns ``rows``, ascending, of ``kernel`` to ``block``.
 
     kernel : float32 (N, N); rows : int64 (n,); block : float32 (n, n), output
     """
@@ -37,11 +37,13 @@ def class_pulls(
     last: int,
     pulls: np.ndarray,
 ) -> None:
-    """Fill ``pulls[f, c, k]``: kernel row k times fold f's weights over class c.
+    """Fill ``pulls[f, c, k]``, kernel row k times fold f's weights over class c, for some rows.
 
-    kernel : float32 (n, m); starts : int64 (n_classes + 1,), of the columns;
-    weight : float64 (n_folds, m); rows first to last are worked on;
-    pulls : float64 (n_folds, n_classes, n), output.
+    kernel : float32 (n, m)
+    starts : int64 (n_classes + 1,), where among the columns each class begins
+    weight : float64 (n_folds, m)
+    first, last : rows from ``first`` to before ``last``
+    pulls : float64 (n_folds, n_classes, n), output
     """
     for k in range(first, last):
         for c in range(starts.size - 1):

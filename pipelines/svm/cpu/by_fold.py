@@ -1,4 +1,4 @@
-"""Problems solved on a pool, and each fold given as soon as it is done."""
+"""Binary problems solved on a pool of threads; each fold is returned as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from pipelines.svm.cpu.threads import CallersThread
 Found = TypeVar("Found")
 Job = Sequence[tuple[int, int]]  # (problem, fold), one after another on a thread
 
-# Rows from which folds are solved in turn. Below, the folds of a problem follow each other:
-# its block of the kernel is then still in cache.
+# From this many rows, one fold is solved after the other, so that results come early. Below, the
+# folds of a problem follow each other, while its block of the kernel is still in cache.
 ROWS_FOR_TURNS = 4_000
 
-SECONDS_BETWEEN_REPORTS = 0.1  # of progress, but for that at the end of a fold
+SECONDS_BETWEEN_REPORTS = 0.1  # of progress; the end of a fold is reported in any case
 
 
 def jobs_in_order(numbers: Sequence[int], folds: Sequence[int], n_rows: int) -> list[Job]:
-    """Return jobs of all problems on all folds.
+    """The jobs of all problems on all folds, in the order in which they are begun.
 
     Parameters
     ----------
-    numbers : of problems, the longest first
-    folds : numbers of folds
-    n_rows : int, of the whole data set
+    numbers : sequence of int
+        Numbers of the problems, the longest first.
+    folds : sequence of int
+    n_rows : int
+        Rows of the whole data set.
     """
     if n_rows >= ROWS_FOR_TURNS:
         return [[(number, fold)] for fold in folds for number in numbers]
     jobs: list[Job] = [[(number, fold) for fold in folds] for number in numbers]
-    # One job for all folds of a problem, where enough are left to balance the threads.
+    # A job holds all folds of a problem if there are enough jobs to balance the threads.
     return jobs if len(jobs) >= 16 else [[part] for job in jobs for part in job]
 
 
@@ -45,14 +47,22 @@ def solve_by_fold(
     finish: Callable[[int], Found],
     pool: Executor | None,
 ) -> Iterator[tuple[int, Found] | Progress]:
-    """Solve problems; yield each fold with what ``finish`` makes of it, and between them progress.
+    """Solve problems, and finish each fold as soon as its last problem is solved.
 
     Parameters
     ----------
-    jobs : sequence of Job, begun in this order
-    solve : function of problem and fold
-    finish : function of a fold, called on the thread that solved its last problem
-    pool : executor, or None for the caller's thread
+    jobs : sequence of Job
+        Begun in this order.
+    solve : callable of problem and fold
+    finish : callable of a fold
+        Called on the thread that solved the last problem of the fold.
+    pool : Executor or None
+        None for the caller's thread.
+
+    Yields
+    ------
+    (int, result of ``finish``) or Progress
+        Each fold with its result, in no special order.
     """
     remaining = Counter(fold for job in jobs for _, fold in job)
     n_folds, n_jobs, guard = len(remaining), remaining.total(), threading.Lock()

@@ -1,4 +1,4 @@
-"""Products of all rows, half of them: a block for every two classes, kept for all gammas."""
+"""Products of all rows in half the memory: one block for every two classes, for all gammas."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ def _transpose(source: np.ndarray, target: np.ndarray) -> None:
 
 
 class ClassProducts:
-    """The products that ``shared_products`` of all rows would hold, in half the memory.
+    """What ``shared_products`` of all rows would hold, in half the memory.
+
+    Of the two blocks of a pair of classes, which are each other's transpose, one is kept.
 
     Parameters
     ----------
-    rows : float array of shape (n, n_features), sorted by class, from ``prepare_rows``
+    rows : float array of shape (n, n_features)
+        Sorted by class, from ``prepare_rows``.
     kernel : Kernel
-    starts : int64 array of shape (n_classes + 1,), where each class begins
-    pool : executor whose threads share the blocks
+    starts : int64 array of shape (n_classes + 1,)
+        Where each class begins.
+    pool : Executor
+        Its threads each compute some of the blocks.
     """
 
     def __init__(
@@ -53,12 +58,13 @@ class ClassProducts:
             self._blocks[code, code] = block
 
     def between(self, row_numbers: np.ndarray, other_numbers: np.ndarray, out: np.ndarray) -> None:
-        """Write the products of some rows with others.
+        """Write the products of some rows with others to ``out``.
 
         Parameters
         ----------
-        some, others : increasing int64 arrays of row numbers
-        out : float32 array of shape (len(some), len(others)), output
+        row_numbers, other_numbers : int64 arrays, ascending
+        out : float32 array of shape (len(row_numbers), len(other_numbers))
+            Output.
         """
         columns = list(self._pieces(other_numbers))
         for code, of_class, row_slice in self._pieces(row_numbers):
@@ -71,7 +77,7 @@ class ClassProducts:
                     )
 
     def _pieces(self, rows: np.ndarray) -> Iterator[tuple[int, slice, slice]]:
-        """Yield runs of rows of one class each: class, slice of the class, slice of ``rows``."""
+        """Yield runs of rows within a class: the class, the slice of it, the slice of ``rows``."""
         at = 0
         for code, (first, last) in enumerate(pairwise(self._starts)):
             of_class = rows[slice(*np.searchsorted(rows, (first, last)))]
@@ -81,9 +87,9 @@ class ClassProducts:
 
 
 def memory_needed(sizes: np.ndarray, n_threads: int) -> float:
-    """The bytes of memory with which products by class are kept, for classes of such sizes.
+    """The memory limit in bytes from which products by class are kept, for classes of these sizes.
 
-    Infinite where two classes have more rows than a problem may have.
+    Infinite if two classes together have more rows than a dense problem may have.
     """
     sizes = np.sort(sizes.astype(np.float64))
     largest = sizes[-2:].sum()
@@ -96,9 +102,9 @@ def memory_needed(sizes: np.ndarray, n_threads: int) -> float:
 def products_by_class(
     search: PathSearch, rows: np.ndarray, resources: Resources
 ) -> ClassProducts | None:
-    """Return the products of a search one-vs-one, made once for all its gammas.
+    """The products of a one-vs-one search, computed once for all its gammas.
 
-    Returns None where they have no room beside a pair's kernel for every thread.
+    None if they do not fit in memory beside a pair's kernel for every thread.
     """
     if "by class" not in search.cache:
         needed = memory_needed(np.diff(search.layout.starts), resources.n_threads)

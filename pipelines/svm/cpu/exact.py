@@ -1,4 +1,4 @@
-"""The kernel in double precision, for the problems that need it."""
+"""The kernel in double precision, for problems in which the rounding of single precision shows."""
 
 import threading
 from typing import Any
@@ -8,13 +8,13 @@ import numpy as np
 from pipelines.svm.compiled import compiled
 from pipelines.svm.kernel import Kernel, raise_to
 
-# Values of all features that are worked on at once: they stay in a core's cache.
+# Feature values that are worked on at once: they stay in a core's cache.
 _TILE_VALUES = 1 << 15
 
-# From so many features on it takes longer to make a product than to keep it for the next gamma.
+# From this many features it takes longer to compute a product than to keep it for the next gamma.
 _MANY_FEATURES = 32
 
-# Rows that are brought to double precision at once, beside a kernel of few rows with all.
+# Rows that are converted to double precision at once, for the kernel of a few rows with many.
 _ROWS_AT_ONCE = 4096
 
 
@@ -22,13 +22,13 @@ _ROWS_AT_ONCE = 4096
 def _products_of(
     columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray, at: np.ndarray
 ) -> None:
-    """Write squared distances or inner products of some rows with all.
+    """Write squared distances or inner products of some rows with all to ``out``.
 
-    Feature by feature for each pair, so that they are the same to the last digit whichever
-    rows are asked for together, and exactly symmetric.
+    They are summed feature by feature, so that they are exactly symmetric, and the same to the
+    last digit whichever rows are computed together.
 
     columns : float64 (n_features, n), all rows; rows : int64 (m,)
-    out : float64 (any, n), output; at : int64 (m,), where in it they go
+    out : float64 (any, n), output; at : int64 (m,), the row of ``out`` for each of ``rows``
     """
     n_features, n = columns.shape
     step = max(64, _TILE_VALUES // max(1, n_features))
@@ -50,25 +50,29 @@ def _products_of(
 
 
 class ExactRows:
-    """Rows of one gamma's kernel in double precision, made when they are asked for and kept.
+    """Rows of one gamma's kernel in double precision, computed on demand and kept.
 
-    A multiplier of 1e4 makes of the rounding of a kernel in single precision more than
-    the tolerance, so what is hard at a large C is finished on this one.  It needs the rows
-    whose multipliers may change, often a small part of all.
+    Times a multiplier of 1e4, the rounding of a kernel in single precision exceeds the tolerance:
+    a problem that is hard at a large C is finished with this kernel.  Only the rows whose
+    multipliers may change are needed, often a small part of all.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    most_bytes : for the rows that are kept
-    store : their memory, of another gamma, or None for memory of its own
-    products : of all pairs of rows, float64 (n, n), and bool (n,), of which rows they are made,
-        for all gammas; None where each makes them anew
+    kernel : Kernel
+    most_bytes : int
+        Bytes for the rows that are kept.
+    store : float64 array, optional
+        The memory of another gamma, to use again.
+    products : (float64 array of shape (n, n), bool array of shape (n,)), optional
+        Products of all pairs of rows, and of which rows they are computed; all gammas share them.
 
     Attributes
     ----------
-    store : float64 (most rows, n)
-    slot : int64 (n,), where in ``store`` a row is, or -1
-    diagonal : float64 (n,)
+    store : float64 array of shape (most rows, n)
+    slot : int64 array of shape (n,)
+        In which row of ``store`` a row is, or -1.
+    diagonal : float64 array of shape (n,)
     """
 
     def __init__(
@@ -82,7 +86,7 @@ class ExactRows:
         self._columns = np.ascontiguousarray(np.asarray(rows, np.float64).T)
         self._kernel, self._products, n = kernel, products, len(rows)
         self._n_held, self._guard = 0, threading.Lock()
-        # Pages that are not written take no memory.
+        # Allocated in full at once: pages that are never written take no memory.
         self.store = np.empty((min(n, most_bytes // (8 * n)), n)) if store is None else store
         self.slot = np.full(n, -1, np.int64)
         squared_norms = np.zeros(n)
@@ -91,7 +95,7 @@ class ExactRows:
         self.diagonal = _apply(squared_norms, kernel)
 
     def hold(self, row_numbers: np.ndarray) -> bool:
-        """Load the wanted rows, distinct numbers, into the store; False: there is no room."""
+        """Load rows, distinct numbers, into the store; whether there was room for all of them."""
         with self._guard:
             missing = row_numbers[self.slot[row_numbers] < 0]
             first, last = self._n_held, self._n_held + missing.size
@@ -108,7 +112,7 @@ class ExactRows:
                 np.take(products, missing, axis=0, out=destination, mode="clip")
             _apply(destination, self._kernel)
             self._n_held = last
-            self.slot[missing] = slots  # at last: other threads look here
+            self.slot[missing] = slots  # last: other threads read it without the lock
             return True
 
 
@@ -118,9 +122,14 @@ class ExactKernel:
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    memory_bytes : for all walks at once
-    n_threads : how many those are
-    kept : what all gammas share: memory that was written is quicker than fresh memory
+    kernel : Kernel
+    memory_bytes : int
+        Bytes for all walks together.
+    n_threads : int
+        How many walks run at once.
+    cache : dict, optional
+        Holds memory and products for all gammas: to write memory again is faster than to fill
+        fresh pages.
     """
 
     def __init__(
@@ -138,10 +147,10 @@ class ExactKernel:
         self._all: ExactRows | None = None
 
     def of(self, row_numbers: np.ndarray | None) -> ExactRows:
-        """Return the kernel of some rows, for one walk.
+        """The kernel of some rows, for one walk; None for all rows.
 
-        That of all rows, for None, is shared by all walks, or one walk's own if too large: what a
-        walk can hold is then a matter of its problem alone.
+        All walks share that of all rows. If it does not fit in memory each walk has its own, so
+        that what a walk can hold, and with it its result, does not depend on the others.
         """
         if row_numbers is not None or 8 * len(self._rows) ** 2 > self._memory_bytes:
             rows = self._rows if row_numbers is None else self._rows[row_numbers]
@@ -166,7 +175,10 @@ class ExactKernel:
             return self._all
 
     def between(self, row_numbers: np.ndarray, other_numbers: np.ndarray) -> np.ndarray:
-        """Return the kernel of some rows against others, float64 (m, n); of ``rbf`` not less 1."""
+        """Kernel values of some rows with others, float64 (m, n).
+
+        Of ``rbf`` these are values themselves, unlike those of ``ExactRows``, which are less by 1.
+        """
         features = np.asarray(self._rows[row_numbers], np.float64)
         values = np.empty((len(features), len(other_numbers)))
         for at in range(0, len(other_numbers), _ROWS_AT_ONCE):

@@ -1,6 +1,6 @@
-"""The start of the path solver: what it costs, whether it is compiled, compilation meanwhile.
+"""How long the path solver takes to start, whether it is compiled, and background compilation.
 
-All of it without numba, whose import takes longer than a small search.
+Nothing here imports numba, which takes longer than a small search.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from pathlib import Path
 from signal import SIGTERM
 from socket import gethostname
 
-SWITCH = "PLEASINGLY_COMPILE"  # "now": at once, in the process that first needs it
-SOLVER = "pipelines.svm.cpu.walk"  # the module that is imported with it
-# What a fit and its scoring take with scikit-learn, at the least: seconds, those of a pair of rows
-# and of each of its features. Measured from 200 to 5,000 rows of breast cancer, digits and MNIST.
+# An environment variable; "now" compiles at once, in the process that first needs the solver.
+SWITCH = "PLEASINGLY_COMPILE"
+SOLVER = "pipelines.svm.cpu.walk"  # imported by a process that has started the solver
+# What a fit with scikit-learn and its scoring take at least: seconds for itself, for a pair of rows
+# and for each feature of a pair. Measured from 200 to 5,000 rows of breast cancer, digits, MNIST.
 PLAIN_SECONDS, PAIR_SECONDS, FEATURE_SECONDS = 3e-3, 2e-8, 2e-10
-# An iteration of libsvm's, and what each row adds: measured from 300 to 1,500 noisy rows.
+# An iteration of LIBSVM, and what each row adds: measured from 300 to 1,500 noisy rows.
 ITERATION_SECONDS, ROW_SECONDS = 4e-7, 1e-9
-# Until the solver can begin: numba and its own code are loaded from disk, or compiled, of which
-# a search of two classes needs 8 CPU seconds, one of hard problems 12.
+# Until the solver can start: numba and the solver's code are loaded from disk, or compiled. A
+# search of two classes needs 8 CPU seconds of compilation, one of hard problems 12.
 LOAD_SECONDS, COMPILE_SECONDS = 0.35, 10.0
 
 FOLDER = Path(__file__).parent
-SOURCES = FOLDER, FOLDER.parent  # that compiled code is of, see ``svm.compiled``
-# Of the functions that Python calls, one of each kind: the walk, pairs of few rows, Newton's.
+SOURCES = FOLDER, FOLDER.parent  # compiled code depends on these folders, see ``svm.compiled``
+# If these are compiled the rest is: the walk, pairs of few rows, Newton's method.
 ENTRIES = "walk.walk_easily", "small_pairs._walk_pairs", "newton._steps"
-LOCK = "background.lock"  # of the process that compiles, until it ends
+LOCK = "background.lock"  # held by the process that compiles until it ends
 PROGRAM = """
 import os, sys
 os.nice(19)
@@ -40,33 +41,34 @@ sys.path.append({place!r})
 from pipelines.warm_up import solve_on_cpu
 solve_on_cpu()
 """
-_processes = list[subprocess.Popen[bytes]]()  # kept, as one that is forgotten warns that it runs
+# Kept, as a Popen object that is collected while its process runs warns.
+_processes = list[subprocess.Popen[bytes]]()
 
 
 def svc_seconds(n_rows: int, n_features: int) -> float:
-    """CPU seconds that ``SVC`` takes for a fit and its score, at the least."""
+    """CPU seconds that ``SVC`` takes at least for a fit and its scoring."""
     return PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
 
 
 def iteration_seconds(n_rows: int) -> float:
-    """CPU seconds of an iteration of libsvm's."""
+    """CPU seconds of an iteration of LIBSVM on a problem of so many rows."""
     return ITERATION_SECONDS + n_rows * ROW_SECONDS
 
 
 def may_wait() -> bool:
-    """Whether the path solver is begun only where that pays, and compiled in the background."""
+    """Whether small fits may be left to ``SVC`` while the solver is compiled in the background."""
     return os.environ.get(SWITCH) != "now" and "NUMBA_DISABLE_JIT" not in os.environ
 
 
 def seconds_to_start() -> float:
-    """CPU seconds until the path solver can begin in this process."""
+    """CPU seconds until the path solver can start in this process."""
     if SOLVER in sys.modules:
         return 0.0
     return LOAD_SECONDS if is_compiled() else LOAD_SECONDS + COMPILE_SECONDS
 
 
 def is_compiled() -> bool:
-    """Whether numba keeps code of these sources on disk; of another CPU's it is not told."""
+    """Whether code of these sources is on disk; code for another type of CPU counts, too."""
     stamp = "".join(map(_digest, SOURCES)).encode()
     tag = f"py{sys.version_info[0]}{sys.version_info[1]}"
     return all(
@@ -76,7 +78,7 @@ def is_compiled() -> bool:
 
 
 def kept_in() -> Path:
-    """The folder in which numba keeps compiled code of ours, as its locators choose it."""
+    """The folder in which numba keeps our compiled code, chosen by the rules of its locators."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder) / folder_name()
     pycache = FOLDER / "__pycache__"
@@ -87,13 +89,13 @@ def kept_in() -> Path:
 
 
 def folder_name() -> str:
-    """What numba calls that folder where it is not beside the sources."""
+    """The name that numba gives this folder where it is not beside the sources."""
     return f"{FOLDER.name}_{hashlib.sha1(str(FOLDER).encode()).hexdigest()}"
 
 
 @cache
 def _digest(folder: Path) -> str:
-    """As ``svm.compiled`` makes it, and numba's index has it."""
+    """The same digest as in ``svm.compiled``, which stands in numba's index files."""
     content = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
         content.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -102,10 +104,10 @@ def _digest(folder: Path) -> str:
 
 @cache
 def compile_meanwhile() -> None:
-    """Compile in a process of low priority that outlives this; say so, once.
+    """Compile the solver in a process of low priority that outlives this one; say so once.
 
-    One at a time where compiled code is kept: the process has a lock until it ends. Where none can
-    be begun fits go on without.
+    One such process runs at a time for each folder of compiled code: it holds a lock until it
+    ends. If it cannot be started, fits go on without it.
     """
     if not may_wait() or is_compiled():
         return
@@ -128,7 +130,7 @@ def compile_meanwhile() -> None:
             lock.write(f"{process.pid} {gethostname()}".encode())
     except BlockingIOError:
         pass  # another does it
-    except (OSError, TypeError):  # no place, no lock, or an interpreter without a file
+    except (OSError, TypeError):  # no folder to write to, no locks, or no path of the interpreter
         return
     logging.getLogger(__name__).warning(
         "SVC itself makes these fits; the path solver is compiled in the background, for the next"
@@ -137,16 +139,17 @@ def compile_meanwhile() -> None:
 
 @cache
 def compile_here() -> None:
-    """End what is compiled in the background on this host: it would be waited for, and is slow.
+    """End a background compilation on this host, as this process now has to compile itself.
 
-    Where all cores are busy its priority leaves it next to nothing. What it has compiled is kept.
+    It would wait for the other's lock, and with all cores busy the other's low priority leaves it
+    next to no time. What that has compiled so far stays on disk.
     """
     if not may_wait():
         return
     with suppress(OSError, ValueError), (kept_in() / LOCK).open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:  # it is at work, so that the number is still its own
+        except BlockingIOError:  # the lock is held, so the process of this number still runs
             number, host = lock.read().decode().split()
             if host == gethostname():
                 os.kill(int(number), SIGTERM)

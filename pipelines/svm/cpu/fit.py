@@ -15,24 +15,31 @@ from pipelines.svm.search import Layout, PathProblem, check_size, problems_of, s
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
-# The path that leads to one C: from where most multipliers are at their bound,
-# in steps of this factor (from 10 to none it costs the same).
+# The path to a single C starts where most multipliers are at their bound, and goes up in steps of
+# this factor (factors from 10 up, or no steps at all, cost the same).
 _FIRST_C, _STEP = 1e-3, 100.0
 
 
 @dataclass(frozen=True)
 class FittedPath:
-    """An ordinary C-SVC model.
+    """A fitted C-SVC model.
 
-    support : int64 (n_support,), rows of X, class by class, as in LIBSVM
-    n_support : int64 (n_classes,), how many of them each class has
-    dual_coef : float64 (n_problems, n_support), signed multipliers, 0 where a
-        support vector has no part in a problem
-    intercept : float64 (n_problems,)
-        ``sum_j dual_coef[p, j] K(x, x_j) + intercept[p]`` is the decision value;
-        above 0 it speaks for the problem's first class.
-    problems : list of Problem, class numbers into ``classes``
-    objective, n_iterations, status : (n_problems,); NaN where ``SVC`` itself fitted
+    Attributes
+    ----------
+    classes : array of shape (n_classes,)
+    problems : list of PathProblem
+        Their classes are indices of ``classes``.
+    support : int64 array of shape (n_support,)
+        Rows of X, class by class, as in LIBSVM.
+    n_support : int64 array of shape (n_classes,)
+        Support vectors of each class.
+    dual_coef : float64 array of shape (n_problems, n_support)
+        Signed multipliers, 0 where a support vector has no part in a problem.
+    intercept : float64 array of shape (n_problems,)
+        ``sum_j dual_coef[p, j] K(x, x_j) + intercept[p]`` is the decision value; above 0 it means
+        the problem's first class.
+    objective, n_iterations, status : arrays of shape (n_problems,)
+        The objectives are NaN where ``SVC`` itself fitted.
     """
 
     classes: np.ndarray
@@ -47,7 +54,7 @@ class FittedPath:
 
 
 def path_to(C: float) -> np.ndarray:
-    """Return ascending C's that end in ``C``; each seeds the next."""
+    """Ascending C's that end in ``C``; the solution of each is the start of the next."""
     if C <= _FIRST_C:
         return np.array([C])
     steps = max(1, round(np.log(C / _FIRST_C) / np.log(_STEP)))
@@ -71,11 +78,27 @@ def fit_path(
     Parameters
     ----------
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
-    y : array of shape (n,), at least two labels
-    sample_weight : float array of shape (n,) of factors of C, at least 0, or None
-    may_be_brief : whether ``SVC`` may fit it, where the path solver would take longer to begin
+    y : array of shape (n,)
+        At least two different labels.
+    C, gamma : float
+        Above 0.
+    n_threads, memory_bytes : int
+        As for ``solve_path``.
+    sample_weight : float array of shape (n,), optional
+        Factors of C, at least 0.
+    may_be_brief : bool, default True
+        Whether ``SVC`` may fit it if the path solver would take longer to start.
+    **form
+        Fields of ``Settings``, as for ``solve_path``.
 
-    The others are as for ``cross_validate_path``.
+    Returns
+    -------
+    FittedPath
+
+    Raises
+    ------
+    ValueError
+        Values of ``X`` are too large, or ``y`` holds one class.
     """
     X, settings = np.asarray(X), Settings(**form)
     check_size(X, gamma)
@@ -84,7 +107,7 @@ def fit_path(
         if brief is not None:
             return brief
     first_use.compile_here()
-    # With numba, too.
+    # Imported only here, as they import numba.
     from pipelines.svm.cpu.beyond_memory import open_rows
     from pipelines.svm.cpu.in_memory import solve_in_memory
     from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
@@ -122,7 +145,7 @@ def fit_path(
 def _fit_briefly(
     X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings
 ) -> FittedPath | None:
-    """Fit by ``SVC`` what that is done with before the path solver can begin; None for all else."""
+    """Fit by ``SVC`` if it finishes before the path solver could start; None otherwise."""
     start = first_use.seconds_to_start() if first_use.may_wait() else 0.0
     classes, n_of_classes = np.unique(y, return_counts=True)
     is_known = (
@@ -147,7 +170,7 @@ def _fit_briefly(
     if svc.fit_status_:
         return None
     first_use.compile_meanwhile()
-    # scikit-learn turns the sign of a single problem round.
+    # scikit-learn flips the sign of a single problem.
     is_one = len(problems) == 1
     dual = -svc.dual_coef_ if is_one else spread(svc.dual_coef_, svc.n_support_).T
     unknown = np.full(len(problems), np.nan)
@@ -167,9 +190,15 @@ def _fit_briefly(
 def model_of(
     layout: Layout, problems: list[PathProblem], out: Solutions, betas: np.ndarray
 ) -> FittedPath:
-    """Return support vectors of all problems, class by class, in the order of X.
+    """The model of the last C: support vectors of all problems, class by class, as rows of X.
 
-    last : float (n, n_classes) of pairs, or (n, n_problems) of one-vs-rest
+    Parameters
+    ----------
+    layout : Layout
+    problems : list of PathProblem
+    out : Solutions
+    betas : float array of shape (n, n_classes) for pairs, (n, n_problems) for one-vs-rest
+        Multipliers of the sorted rows at the last C.
     """
     used = np.flatnonzero(out.support[0, -1])
     dual = np.zeros((len(problems), used.size))

@@ -27,7 +27,7 @@ def _open_whole(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """Return ``OpenKernel`` of a whole kernel, its sums shared out over threads."""
+    """``OpenKernel`` of a whole kernel; the pool's threads compute its sums over classes."""
     n = len(kernel)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     step = max(1, (1 << 19) // (4 * n))
@@ -47,13 +47,19 @@ def open_block(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """Return ``OpenKernel`` of some rows of ``source``, made contiguous.
+    """``OpenKernel`` of some rows of ``source``, copied to a contiguous block.
 
     Parameters
     ----------
-    source : float32 array of shape (m, m), kernel of some rows
-    places : int64 array, where in ``source`` the rows are, increasing
-    exact, rows : the same in double precision and where in it they are, as for ``walk``
+    source : float32 array of shape (m, m)
+        Kernel of some rows.
+    places : int64 array
+        The rows' numbers in ``source``, ascending.
+    exact : ExactKernel or None
+        The kernel in double precision.
+    rows : int64 array
+        The rows' numbers in ``exact``, as for ``walk``.
+    starts, weights : see ``OpenKernel``
     """
     n, block = places.size, source
     if n < len(source):
@@ -72,15 +78,23 @@ def solve_in_memory(
     finish: Callable[[int], Found],
     resources: Resources,
 ) -> Iterator[tuple[int, Found] | Progress]:
-    """Yield every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
+    """Solve every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
-    Of two classes nothing is copied: the rows that a fold leaves out stay in the problem
-    with a bound of 0, their decision values come for free, and the folds share sums over
-    classes and what is made in double precision.
+    Of two classes nothing is copied: the rows that a fold leaves out stay in the problem with a
+    bound of 0. Their decision values come for free, and the folds share the sums over classes and
+    the kernel rows in double precision.
 
-    kernel : float32 (n, n)
-    exact : the same in double precision, made where it is needed; None for a kernel
-        that is not positive definite
+    Parameters
+    ----------
+    kernel : float32 array of shape (n, n)
+    exact : ExactKernel or None
+        The same in double precision, computed on demand; None for a kernel that is not positive
+        definite.
+    search : PathSearch
+    out : Solutions
+        Output.
+    finish : callable of a fold
+    resources : Resources
     """
     open_kernel = partial(_open_whole, kernel, exact, resources)
     if not search.one_vs_one:
@@ -110,7 +124,8 @@ def solve_in_memory(
 
     if out.pairs.dtype == np.float64 and has_small_pairs(search):
         class_ranges = shares_of_classes(search, resources.n_threads)
-        # Below 0 in the place of a pair's number: pairs that are solved in one call.
+        # A number below 0 in the place of a problem's: an index of ``class_ranges``, whose pairs
+        # are solved in one call.
         jobs: list[Job] = [[(-n, f)] for f in search.folds for n in range(len(class_ranges), 0, -1)]
     else:
         numbers = longest_first(search.layout, search.problems)

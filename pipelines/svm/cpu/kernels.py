@@ -1,7 +1,7 @@
-"""Shared products of all rows, and every gamma's kernel made from them.
+"""Products of all rows, which all gammas share, and the kernel of each gamma from them.
 
-``rbf`` is made from squared distances, the others from inner products; either
-is computed once for a data set, and a gamma costs one pass over it.
+``rbf`` needs squared distances, the other kernels inner products. Either is computed once for a
+data set; each gamma then costs one pass over them.
 """
 
 from collections.abc import Callable
@@ -12,27 +12,29 @@ import numpy as np
 from pipelines.svm.distances import PIECE_BYTES, finish_distances, single_will_do
 from pipelines.svm.kernel import Kernel, raise_to
 
-# Up to this many multiplications the products are made in float64, which takes
-# twice as long as float32 and is still short.
+# Up to this many multiplications the products are computed in float64, which takes twice as long
+# as float32 and is still a short time.
 _FLOAT64_PRODUCTS = 2e10
 
-# Rows of a block of products that one thread makes.
+# Rows of a block of products that one thread computes.
 _BLOCK_ROWS = 1024
 
 
 def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None) -> np.ndarray:
-    """Return rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
+    """Rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
 
-    For ``rbf`` the mean is taken off first, see ``distances``.
+    For ``rbf`` their mean is subtracted first, see ``distances``.
 
     Parameters
     ----------
-    X : array of shape (n, n_features), or (n, n) of a kernel that is given
-    order : int array, which rows to take, optional
+    X : array of shape (n, n_features), or (n, n) of a precomputed kernel
+    kernel : Kernel
+    order : int array, optional
+        Which rows, in which order.
 
     Returns
     -------
-    float64 array of the same shape, or float32 where the data set is large and that will do
+    float64 array, or float32 where the data set is large and single precision suffices
     """
     if kernel.is_given:
         matrix = X if order is None else X[np.ix_(order, order)]
@@ -47,14 +49,16 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
 
 
 def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = None) -> np.ndarray:
-    """Return squared distances (rbf) or inner products of all pairs of rows.
+    """Squared distances (rbf) or inner products of all pairs of rows.
 
-    Made of the upper blocks: half the work, exactly symmetric, and no second matrix.
+    Only the upper blocks are computed: half the work, exactly symmetric, and no second matrix.
 
     Parameters
     ----------
     rows : float array of shape (n, n_features), from ``prepare_rows``
-    pool : executor whose threads share the blocks, or None
+    kernel : Kernel
+    pool : Executor, optional
+        Its threads each compute some of the blocks.
 
     Returns
     -------
@@ -72,7 +76,9 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
         products = rows[a] @ rows[a].T  # numpy calls BLAS syrk
         norms[a] = np.diagonal(products)
         if kernel.of_distances:
-            np.fill_diagonal(products, 0)  # far from a distance that has to be mended
+            # Distances of rows to themselves are set below; 0 here gives 2 |a|², which is not so
+            # small that it would be computed from differences.
+            np.fill_diagonal(products, 0)
         _finish(products, kernel, rows[a], rows[a], norms[a], norms[a], out[a, a])
 
     def above_it(pair: tuple[slice, slice]) -> None:
@@ -105,11 +111,11 @@ def _finish(
 
 
 def cross_products(rows: np.ndarray, other_rows: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Return the ``shared_products`` between two sets of rows.
+    """Squared distances (rbf) or inner products between two sets of rows.
 
     Returns
     -------
-    float32 array of shape (len(rows), len(others))
+    float32 array of shape (len(rows), len(other_rows))
     """
     norms, other_norms = (np.einsum("ij,ij->i", side, side) for side in (rows, other_rows))
     if rows.dtype == np.float32:
@@ -143,17 +149,20 @@ def _apply(shared: np.ndarray, out: np.ndarray, kernel: Kernel) -> None:
 def kernel_values(
     shared: np.ndarray, kernel: Kernel, out: np.ndarray | None = None, pool: Executor | None = None
 ) -> np.ndarray:
-    """Return the kernel of one gamma from the shared products.
+    """The kernel of one gamma, from products that all gammas share.
 
-    ``rbf`` is returned minus 1: multipliers sum to 0, so a constant changes
-    neither the dual problem nor a decision value, and ``exp(-x) - 1`` keeps in
-    float32 the small differences that a small gamma leaves (``1 - 1e-7`` does
-    not).
+    The values of ``rbf`` are less by 1. Multipliers sum to 0, so a constant changes neither the
+    dual problem nor a decision value, and ``exp(-x) - 1`` keeps in float32 the small differences
+    that a small gamma leaves (``1 - 1e-7`` does not).
 
     Parameters
     ----------
     shared : float32 array of shape (n, m)
-    out : float32 array of the same shape, overwritten, or None
+        Squared distances or inner products.
+    kernel : Kernel
+    out : float32 array of shape (n, m), optional
+        Overwritten; may be ``shared``.
+    pool : Executor, optional
 
     Returns
     -------
@@ -171,7 +180,7 @@ def kernel_values(
 def run_pieces(
     work: Callable[[slice], None], n_rows: int, row_bytes: int, pool: Executor | None
 ) -> None:
-    """Call ``work`` on slices of rows of about half a MiB, on the pool's threads."""
+    """Call ``work`` on slices of rows of about half a MiB each, on the pool's threads."""
     step = max(1, PIECE_BYTES // max(1, row_bytes))
     pieces = [slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step)]
     if pool is None or len(pieces) == 1:

@@ -1,19 +1,18 @@
 """Newton's method on the free multipliers of one small dense problem.
 
-SMO changes two multipliers at a time and crawls where hundreds are free, that is between
-their bounds, and the kernel is nearly singular on them.  Here all free multipliers move
-at once, to where their residuals are equal or some of them meet a bound; those are pinned,
-and where none is met the rows that violate most are set free.  The Cholesky factor of the free
-block follows each change: a row is set free by one row more, and pinned by plane rotations
-(primal active set: K. Scheinberg, "An efficient implementation of an active set method for
-SVMs", JMLR 7, 2006; M. Vogt, V. Kecman, "Active-set methods for support vector machines", 2005).
+SMO changes two multipliers at a time. It crawls where hundreds are free, that is between their
+bounds, and the kernel on them is nearly singular.  Here all free multipliers move at once, until
+their residuals are equal or some of them reach a bound.  Those are pinned; once none reaches a
+bound the rows that violate optimality most are set free (a primal active-set method).  The
+Cholesky factor of the free block is updated: a row more for each row set free, plane rotations
+for each one pinned.
 
-Every step is a proximal one: ``(K + ridge) d + b = residual``.  The ridge keeps the
-factor safe where rows are dependent and leaves residuals that differ by ``ridge * d``,
-less than the tolerance, and less again with each further step.  Each step lowers the
-objective and keeps the constraints.
+Every step is a proximal one: ``(K + ridge) d + b = residual``.  The ridge keeps the factor
+definite where rows are dependent.  It leaves residuals that differ by ``ridge * d``, less than the
+tolerance, and each further step makes that smaller.  Each step lowers the objective and keeps the
+constraints.
 
-Everywhere in what is compiled:
+In all compiled functions:
 
 kernel : float64 (>= n, >= n), symmetric
 shift, ridge : added to its values, and to its diagonal
@@ -22,6 +21,12 @@ factor : float64 (capacity, capacity), its lower triangle that of the first f fr
 vectors : float64 (15, >= capacity), see below
 numbers : int64 (3, capacity), see below
 f : how many rows are free
+
+References
+----------
+K. Scheinberg, "An efficient implementation of an active set method for SVMs", JMLR 7, 2006.
+
+M. Vogt, V. Kecman, "Active-set methods for support vector machines", 2005.
 """
 
 import numpy as np
@@ -43,40 +48,41 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # Rows of ``vectors``.
 #
-# ONES, FORWARD : what solves ``factor @ side = right``: of ones, and of the residuals
-# STEP, EVEN : what solves ``(K + ridge) step + level = residual`` and ``(K + ridge) even = 1``
-# LEAST, MOST : how far each free row may fall and rise
-# MOVE : how far it moves; infinite to the bound
-# PINNED : 1 for a row that goes to the most it may, -1 to the least, 0 for others
-# KEYS : to sort by
-# PENDING, FACTORS : of all n, what the residuals do not know yet
+# ONES, FORWARD : the solutions of ``factor @ side = right`` for ones and for the residuals
+# STEP, EVEN : the solutions of ``(K + ridge) step + level = residual``, ``(K + ridge) even = 1``
+# LEAST, MOST : how far each free multiplier may fall and rise
+# MOVE : how far it moves; infinite to its bound
+# PINNED : 1 for a row that goes to its upper bound, -1 to its lower bound, 0 for others
+# KEYS : sort keys
+# PENDING, FACTORS : changes of all n multipliers that the residuals do not reflect yet
 # COSINES, SINES, LEFT, OTHER : work space
 ONES, FORWARD, STEP, EVEN, LEAST, MOST, MOVE, PINNED, KEYS = integers(0, 9)
 PENDING, FACTORS, COSINES, SINES, LEFT, OTHER = integers(9, 15)
 
-# Rows of ``numbers``: the free rows' in the working set, those in order of ``KEYS``, and those
-# that changed.
+# Rows of ``numbers``: the free rows, rows in order of ``KEYS``, and those that changed; all as
+# numbers in the working set.
 FREE, SORTED, CHANGED = integers(0, 3)
 
-# What a value of the factor takes where a row is appended.
+# Nanoseconds for a value of the factor, and each row appended.
 _APPENDED_NS = 0.08
 
-# A factor is kept for a ridge up to so many times smaller or larger.
+# A factor is used again if the new ridge is at most so many times smaller or larger than its own.
 _RIDGE_TIMES = 8.0
 
-# What a plane rotation takes of a value's time, and of a row's factor made anew: from so many
-# rotations on the factor is made anew.
+# Nanoseconds for a value in a plane rotation; and, of a new factorisation, for a value times the
+# size, and to gather a value of the kernel. They decide which of the two is faster.
 _ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.01, 2.0
 
 _FAST = ("reassoc", "nsz", "contract", "nnan")
 
-# LAPACK's dpotrf as numba has it for ``np.linalg.cholesky``, which would copy the factor three
-# times: kind, triangle, rows, matrix, length of a row; returns 0 where it is definite.
+# LAPACK's dpotrf as numba uses it for ``np.linalg.cholesky``, which would copy the factor three
+# times: type, triangle, rows, matrix, length of a row; returns 0 if the matrix is definite.
 _potrf = types.ExternalFunction(
     "numba_xxpotrf",
     types.intc(types.char, types.char, types.intp, types.CPointer(types.float64), types.intp),
 )
-_DOUBLE, _UPPER_TRIANGLE = ord("d"), ord("U")  # of the transposed: LAPACK counts columns first
+# LAPACK stores columns first, so that its upper triangle is our lower one.
+_DOUBLE, _UPPER_TRIANGLE = ord("d"), ord("U")
 
 
 @compiled(*_FAST, inner=True)
@@ -89,7 +95,7 @@ def _dot(a: np.ndarray, i: int, b: np.ndarray, j: int, n: int) -> float:
 
 @compiled(*_FAST, inner=True)
 def _dot_four(factor: np.ndarray, p: int, f: int) -> tuple[float, float, float, float]:
-    """Return the products of a row and of the four from f on, of the first p values."""
+    """Products of row p with the four rows from f on, over the first p values."""
     w, x, y, z = 0.0, 0.0, 0.0, 0.0
     for k in range(p):
         value = factor[p, k]
@@ -120,7 +126,7 @@ def _append_one(
     k: int,
     n_known: int,
 ) -> None:
-    """Append row k as number f, with its first ``known`` values given."""
+    """Append row k as number f; the first ``n_known`` values of its factor are there already."""
     for p in range(n_known, f):
         value = kernel[k, numbers[FREE, p]] + shift
         factor[f, p] = (value - _dot(factor, p, factor, f, p)) / factor[p, p]
@@ -142,7 +148,7 @@ def _append(
     new: np.ndarray,
     n_new: int,
 ) -> int:
-    """Make the rows ``new`` the last free ones; returns how many are free then.
+    """Append the rows ``new`` to the free ones; returns how many are free then.
 
     Four at a time, so that the factor is read a quarter as often.
     """
@@ -166,10 +172,10 @@ def _append(
 
 @compiled("contract", inner=True)
 def _turn_four(factor: np.ndarray, vectors: np.ndarray, at: int, first: int) -> None:
-    """Rotate the columns from ``at`` to ``first`` of four rows at once, each one place up.
+    """Rotate columns ``at`` to ``first`` of four rows at once, and move each row up by one.
 
-    A row alone is a chain in which each product waits for the last.  What each row carries
-    into column ``first`` is left in ``LEFT``.
+    In a single row each product waits for the last; four are independent.  The value that each
+    row carries into column ``first`` is left in ``LEFT``.
     """
     u, v = factor[first + 1, at], factor[first + 2, at]
     w, x = factor[first + 3, at], factor[first + 4, at]
@@ -186,7 +192,7 @@ def _turn_four(factor: np.ndarray, vectors: np.ndarray, at: int, first: int) -> 
 
 @compiled(inner=True)
 def _remove(factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int, at: int) -> int:
-    """Pin the free row at place ``at``; plane rotations update the factor."""
+    """Remove free row number ``at``; plane rotations update the factor. Returns ``f - 1``."""
     for p in range(at, f - 1):
         numbers[FREE, p] = numbers[FREE, p + 1]
     for first in range(at, f - 1, 4):
@@ -198,7 +204,7 @@ def _remove(factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int
             _turn_four(factor, vectors, at, first)
         for p in range(first, last):
             begin, carry = at, factor[p + 1, at]
-            if last - first == 4:  # up to the block's first column that is done
+            if last - first == 4:  # columns before the block are rotated already
                 begin, carry = first, vectors[LEFT, p - first]
             for j in range(begin, p):
                 next_entry = factor[p + 1, j + 1]
@@ -226,7 +232,7 @@ def _factorise(
     numbers: np.ndarray,
     f: int,
 ) -> None:
-    """Factorise the free block by LAPACK, or row by row if it is not definite."""
+    """Factorise the free block by LAPACK; row by row, with raised pivots, if it is not definite."""
     for p in range(f):
         k = numbers[FREE, p]
         for q in range(p + 1):
@@ -244,7 +250,7 @@ def _factorise(
 def _solve_forward(
     state: np.ndarray, factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int
 ) -> None:
-    """Solve for the second right-hand side, from the residuals of the free rows."""
+    """Solve ``factor @ FORWARD = residuals`` of the free rows."""
     for p in range(f):
         difference = state[RESIDUAL, numbers[FREE, p]] - _dot(factor, p, vectors, FORWARD, p)
         vectors[FORWARD, p] = difference / factor[p, p]
@@ -252,7 +258,7 @@ def _solve_forward(
 
 @compiled(*_FAST, inner=True)
 def _directions(factor: np.ndarray, vectors: np.ndarray, f: int) -> float:
-    """Solve for ``STEP`` and ``EVEN``; return the level."""
+    """Solve for ``STEP`` and ``EVEN``; returns the level at which residuals meet."""
     level = _dot(vectors, FORWARD, vectors, ONES, f) / _dot(vectors, ONES, vectors, ONES, f)
     for p in range(f):
         vectors[STEP, p] = vectors[FORWARD, p] - level * vectors[ONES, p]
@@ -277,9 +283,9 @@ def _remove_bounded(
     numbers: np.ndarray,
     f: int,
 ) -> int:
-    """Pin the free rows that have met a bound; returns the number of the others.
+    """Remove the free rows that have reached a bound; returns how many are left.
 
-    By rotations, or where those take longer, by a new factor.
+    By rotations, or by a new factor if that is faster.
     """
     rotated = 0.0
     for p in range(f):
@@ -308,7 +314,10 @@ def _remove_bounded(
 
 @compiled(inner=True)
 def _sort(vectors: np.ndarray, numbers: np.ndarray, count: int) -> None:
-    """Sort ``KEYS`` and what is ``SORTED`` by them, ascending (D. Shell, 1959)."""
+    """Shell sort of ``KEYS``, ascending, and of ``SORTED`` with them.
+
+    D. L. Shell, "A high-speed sorting procedure", CACM 2, 1959.
+    """
     gap = count // 2
     while gap > 0:
         for p in range(gap, count):
@@ -325,11 +334,12 @@ def _sort(vectors: np.ndarray, numbers: np.ndarray, count: int) -> None:
 
 @compiled(inner=True)
 def _spread(reach: float, vectors: np.ndarray, f: int) -> tuple[float, bool]:
-    """Fill ``MOVE``: ``reach * STEP``, pinned rows to their bounds, their sum taken up by ``EVEN``.
+    """Fill ``MOVE``: pinned rows go to their bounds, the others by ``reach * STEP``.
 
-    Those whom that carries beyond their bounds are pinned, too.
+    A multiple of ``EVEN`` keeps the sum of all moves 0.  Rows that this carries beyond their
+    bounds are pinned, too, and the multiple is computed again.
 
-    Returns the factor of ``EVEN``, and whether all are within their bounds.
+    Returns the factor of ``EVEN``, and whether all rows are within their bounds.
     """
     even_factor = 0.0
     for _ in range(MOST_TRIES):
@@ -362,13 +372,13 @@ def _spread(reach: float, vectors: np.ndarray, f: int) -> tuple[float, bool]:
 def _pin_many(
     factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int, step: float, level: float
 ) -> bool:
-    """Fill ``MOVE`` so that many rows reach their bounds at once; return whether any does.
+    """Fill ``MOVE`` so that many rows reach their bounds at once; returns whether there is one.
 
-    It is taken if the objective falls by no less than along ``STEP`` to the first bound.  What
-    a move does is known from the factor: with ``u = factor' move`` the objective changes by
+    A move is accepted if the objective falls by no less than along ``STEP`` to the first bound.
+    The factor tells what a move does: with ``u = factor' move`` the objective changes by
     ``1/2 u'u - forward'u``, and ``forward`` by ``-u``, which is done here.
 
-    step : along ``STEP`` to the first bound
+    step : the length along ``STEP`` to the first bound
     """
     full_gain, batch = 0.0, ZERO
     for p in range(f):
@@ -416,7 +426,7 @@ def _pin_many(
 def _most_violating(
     state: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, n: int, level: float, least: float
 ) -> int:
-    """Sort the rows at a bound that violate by more than ``least``, the worst first."""
+    """Sort the rows at a bound that violate by more than ``least``, worst first; their number."""
     count = ZERO
     for k in range(n):
         may_rise = state[BETA, k] < state[UPPER, k]
@@ -434,7 +444,7 @@ def _most_violating(
 def _make_up(
     kernel: np.ndarray, state: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, n: int
 ) -> None:
-    """Take what is ``PENDING`` off the residuals."""
+    """Apply the ``PENDING`` changes of multipliers to the residuals."""
     m = ZERO
     for k in range(n):
         if vectors[PENDING, k] != 0.0:
@@ -458,7 +468,7 @@ def _steps(
     tol: float,
     limit: int,
 ) -> tuple[int, int, int]:
-    """Run ``Newton.solve`` from the factor of the free rows; return steps, status, free rows."""
+    """The loop of ``Newton.solve``; returns steps, status and the number of free rows."""
     capacity, span, done = factor.shape[0], 0.0, 0
     for k in range(n):
         vectors[PENDING, k] = 0.0
@@ -494,7 +504,7 @@ def _steps(
             stuck = moved <= LEAST_MOVE * span
             idle = idle + 1 if stuck else 0
             if at >= 0 and idle <= MOST_IDLE_STEPS:
-                # A row that was set free and may not move: fewer at once are safer.
+                # A row that was just set free blocks the step: next time fewer are set free.
                 if stuck:
                     batch = 0
                 if not pins_many:
@@ -519,7 +529,8 @@ def _steps(
                     numbers[SORTED, n_new] = k
                     n_new += 1
         else:
-            if batch == 0 and alone:  # a row alone can always move, but for rounding
+            # A single row set free can always move. If it did not, rounding has spoilt the factor.
+            if batch == 0 and alone:
                 _factorise(kernel, shift, ridge, factor, vectors, numbers, f)
             batch = min(2 * batch, 1 + int(ADDED_FRACTION * f)) if batch else 1
             alone = batch == 1
@@ -538,12 +549,12 @@ def _steps(
 
 
 class Newton:
-    """The factor, as one solve leaves it to the next, of whichever working set.
+    """Newton's method, with a factor that one solve leaves to the next.
 
     Parameters
     ----------
     factor : float64 array of shape (capacity, capacity)
-        Its memory, for as many rows of a working set, and as many free ones.
+        Memory of the factor; a working set may have ``capacity`` rows, all of them free.
     """
 
     def __init__(self, factor: np.ndarray) -> None:
@@ -551,11 +562,12 @@ class Newton:
         self._vectors = np.zeros((15, max(4, capacity)))
         self._numbers = np.empty((3, capacity), np.int64)
         self._ridge = 0.0
-        # The problem's numbers of the rows that were free at the end of a solve.
+        # Rows that were free at the end of the last solve, as numbers in the problem: the working
+        # set of the next solve may be another.
         self._rows = np.empty(0, np.int64)
 
     def forget(self) -> None:
-        """Begin with a new factor: the kernel is another."""
+        """Forget the factor, as the kernel has changed."""
         self._rows = self._rows[:0]
 
     def solve(
@@ -573,25 +585,27 @@ class Newton:
 
         Parameters
         ----------
-        kernel : float64 array of shape (>= n, >= n), symmetric; a diagonal of 0 tells
-            ``exp(-x) - 1``
+        kernel : float64 array of shape (>= n, >= n)
+            Symmetric; a diagonal of 0 means that its values are ``exp(-x) - 1``.
         diagonal : float64 array of shape (n,)
         state : float64 array of shape (6, >= n), see ``problem``
         rows : int64 array of shape (n,)
-            The numbers by which the factor knows the rows.
+            The rows' numbers in the problem.
+        tol : float
+            Tolerance of this solve.
         finest : float
-            The tolerance that will be asked for in the end.
+            Tolerance of the problem, which later solves have to meet.
         limit : int
-            The largest number of steps.
+            The most steps.
         resolved : float
-            What share of its largest value the kernel resolves.
+            The rounding of the kernel, relative to its largest value.
 
         Returns
         -------
         steps : int
         status : int
-            ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``: more rows want to be free
-            than the work space holds, or steps no longer move anything.
+            ``CONVERGED``, ``ITERATION_LIMIT``, or ``STALLED``: more rows have to be free than the
+            work space holds, or steps no longer move anything.
         """
         n = len(rows)
         lower, beta, upper = (state[row, :n] for row in (LOWER, BETA, UPPER))
@@ -605,8 +619,8 @@ class Newton:
             f = len(free)
             if f > len(self._factor):
                 return 0, STALLED
-            # Those next to a bound, the likely ones to be pinned, come last: then few rows of
-            # the factor change.
+            # Rows near a bound, which are likely to be pinned, come last: to remove one changes
+            # only the rows of the factor after it.
             room = np.minimum(beta[free] - lower[free], upper[free] - beta[free])
             self._numbers[FREE, :f], self._ridge = free[np.argsort(-room)], ridge
             _factorise(kernel, shift, ridge, self._factor, self._vectors, self._numbers, f)
@@ -635,9 +649,9 @@ class Newton:
         rows: np.ndarray,
         free: np.ndarray,
     ) -> int | None:
-        """Bring the factor of an earlier solve to the rows that are free now.
+        """Update the factor of the last solve to the rows that are free now.
 
-        Returns how many are free; None if there was none, or one from a new start is quicker.
+        Returns how many are free; None if there is no factor that fits, or a new one is faster.
         """
         f, old_ridge = len(self._rows), self._ridge
         if f == 0 or old_ridge > _RIDGE_TIMES * ridge or ridge > _RIDGE_TIMES * old_ridge:

@@ -33,24 +33,29 @@ def solve_pairwise(
     finish: Callable[[int], Found],
     resources: Resources,
 ) -> Iterator[tuple[int, Found] | Progress]:
-    """Yield each fold, all pairs of which are solved, with what ``finish`` makes of it.
+    """Solve all pairs of classes on every fold; see ``solve_by_fold``.
 
-    Pairs that fit beside each other are solved on the pool's threads, others one after another,
-    and those that do not fit from kernel rows.
+    Pairs of which one for each thread fits in memory are solved side by side, larger ones one
+    after another, and those that do not fit at all from kernel rows.
 
     Parameters
     ----------
+    search : PathSearch
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
-    products : of all rows, or None where they have no room
-        Those of a pair's training rows are then made for each fold.
-    out : Solutions, output
+    products : ClassProducts or None
+        Products of all rows; None if they do not fit: those of a pair's training rows are then
+        computed for each fold.
+    out : Solutions
+        Output.
+    finish : callable of a fold
+    resources : Resources
     """
     out.coefficients = search.empty_coefficients()
     numbers = longest_first(search.layout, search.problems)
     room = 0.8 * resources.memory_bytes
 
     def solve(number: int, fold: int, pool: Executor | None = None) -> None:
-        """Solve a pair on a fold; the threads of ``pool``, if given, make the kernel."""
+        """Solve a pair on a fold; the threads of ``pool``, if there is one, compute the kernel."""
         members = search.problems[number].pair_rows(search.layout)
         train_rows = members[search.weights[fold][members] > 0]
         if len(train_rows) > MAX_ROWS or 4 * len(train_rows) ** 2 > room:
@@ -94,8 +99,17 @@ def score_pairwise(
     resources: Resources,
     fold: int,
 ) -> Scores:
-    """Return scores of a fold's validation rows, so few at a time that their kernel with all rows
-    takes a small share of memory."""
+    """Score the validation rows of a fold, so few at a time that their kernel with all rows takes
+    a small part of the memory.
+
+    Parameters
+    ----------
+    search : PathSearch
+    rows, products : as for ``solve_pairwise``
+    solutions : Solutions
+    resources : Resources
+    fold : int
+    """
     n, kernel, exact = len(rows), search.kernel, resources.exact_kernel(rows, search.kernel)
     in_order = np.argsort(search.validation[fold])
     validation, scores = search.validation[fold][in_order], []

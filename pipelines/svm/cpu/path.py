@@ -1,4 +1,4 @@
-"""Cross-validation of a whole grid of C and gamma."""
+"""Cross-validation of a whole grid of C and gamma by the path solver on a CPU."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +21,19 @@ from pipelines.svm.search import PathSearch, as_arrays, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
-ROWS = "rows"  # prepared: what calls share beside their products
+ROWS = "rows"  # the key of the prepared rows in the cache that calls share
 
 
 def cross_validate_path(
     X: np.ndarray, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
 ) -> PathResult:
-    """Cross-validate C-SVC as ``solve_path`` does; return every cell in arrays."""
+    """Cross-validate C-SVC, and collect every cell in arrays.
+
+    Parameters
+    ----------
+    X, y, gammas, Cs, folds, **options
+        As for ``solve_path``.
+    """
     fits = solve_path(X, y, gammas, Cs, folds, **options)
     return PathResult.of(fits, y, gammas, Cs, folds)
 
@@ -51,35 +57,46 @@ def solve_path(
 
     Parameters
     ----------
-    X : float array of shape (n, n_features)
-    y : array of shape (n,), at least two labels
-    gammas : one or more, above 0 (not used by the linear kernel)
-    Cs : one or more, above 0, in any order
-    folds : (train, validation) index arrays of any scikit-learn splitter; an
-        index that repeats in train counts as often
-    n_threads : None for every core this process may use
-    memory_bytes : beyond it the kernel is made block by block
-    sample_weight : float (n,) of factors of C, rows of 0 or below are left out of training,
-        or None
-    return_decisions : whether fits have the values of the binary problems, too
-    kept : what calls with the same X, y, folds and kernel share: an empty dict at the
-        first of them; without it distances are made anew in each call
-    only : numbers of the folds to work on, by default all; the cells of a fold are the same
-        to the last digit whichever others there are
-    form : decision, tol, max_iter, class_weight, kernel, degree, coef0: see ``Settings``
+    X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
+    y : array of shape (n,)
+        At least two different labels.
+    gammas : sequence of float, or float
+        Above 0; without effect on the linear kernel.
+    Cs : sequence of float
+        Above 0, in any order.
+    folds : sequence of (train, validation)
+        Index arrays, as of any scikit-learn splitter. A training row that repeats counts as often.
+    n_threads : int, optional
+        None for every core that this process may use.
+    memory_bytes : int, default 4 GiB
+        Bytes of kernel matrices that may be held; beyond that they are computed block by block.
+    sample_weight : float array of shape (n,), optional
+        Factors of C. Rows of 0 or below are left out of training.
+    return_decisions : bool, default False
+        Whether fits have the decision values of the binary problems, too.
+    cache : dict, optional
+        What calls with the same ``X``, ``y``, ``folds`` and kernel share, empty at the first call.
+        Without it distances are computed again in each call.
+    only : sequence of int, optional
+        Numbers of the folds to work on, by default all. The cells of a fold are the same to the
+        last digit whichever others are solved with it.
+    **form
+        Fields of ``Settings``: decision, tol, max_iter, class_weight, kernel, degree, coef0.
 
     Yields
     ------
-    The fits of a gamma and a fold, see ``fits_of_fold``, as soon as these are solved; folds end in
-    no special order. Candidates are numbered gamma by gamma, and C by C within each.
+    Fit or Progress
+        The fits of a gamma and a fold, see ``fits_of_fold``, as soon as these are solved; folds
+        end in no special order. Candidates are numbered gamma by gamma, and C by C within a gamma.
 
     Raises
     ------
     ValueError
-        With the name of the argument, the rule and what was given.
+        ``X`` holds values, or ``gammas`` is, too large for single precision; or ``y`` holds one
+        class.
     """
     X, cache = np.asarray(X), {} if cache is None else cache
-    unchecked = X[:0] if ROWS in cache else X  # of those that are kept the values were looked at
+    unchecked = X[:0] if ROWS in cache else X  # the values of cached rows have been checked
     y, gamma_values, C_values, folds = as_arrays(unchecked, y, gammas, Cs, folds)
     search, ascending = search_folds(
         y,
@@ -94,7 +111,7 @@ def solve_path(
     rows = cache.get(ROWS)
     if rows is None:
         rows = prepare_rows(X, search.kernel, search.layout.order)
-    if fits_in_memory(len(rows), memory_bytes):  # beyond it nothing else is kept
+    if fits_in_memory(len(rows), memory_bytes):  # beyond it no products of all rows are kept either
         cache[ROWS] = rows
     length = 1 / len(gamma_values)
     with open_pool(n_threads) as pool:
@@ -112,7 +129,7 @@ def solve_path(
 def _solve_and_score(
     search: PathSearch, rows: np.ndarray, out: Solutions, resources: Resources
 ) -> Iterator[tuple[int, tuple[Scores, float]] | Progress]:
-    """Yield each fold of one gamma with its scores and the seconds that these took."""
+    """Solve one gamma: yield each fold with its scores and the seconds that scoring took."""
     cache, kernel, validation = search.cache, search.kernel, search.validation
 
     def finish(fold: int) -> tuple[Scores, float]:

@@ -1,8 +1,12 @@
 """Epsilon-support vector regression: one fit, or the cross-validation of every C and epsilon.
 
-The dual problem has two multipliers a row, one for each edge of the tube about its target: that
-is a binary problem of twice the rows (C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support
-vector machines", ACM TIST 2, 2011, section 4.1.4), and the walk along C solves it as any other.
+The dual problem has two multipliers a row, one for each edge of the tube around its target. It is
+a binary problem of twice the rows, which the walk along C solves like any other.
+
+References
+----------
+C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM TIST 2, 2011, section
+4.1.4.
 """
 
 from __future__ import annotations
@@ -29,22 +33,29 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import check_size
 from pipelines.svm.settings import Settings
 
-# Newton's method works on at most so many multipliers, in two matrices of double precision.
+# Newton's method works on at most this many multipliers, in two matrices of double precision.
 _NEWTON_ROWS, _NEWTON_BYTES = 4096, 2 * 8
 
-# Kernel values that a prediction makes at once.
+# Kernel values that a prediction computes at once.
 _BLOCK_VALUES = 1 << 22
 
 
 @dataclass(frozen=True)
 class FittedRegression:
-    """A regression: ``sum_j dual_coef[j] K(x, x_support[j]) + intercept``.
+    """A fitted regression: ``sum_j dual_coef[j] K(x, x_support[j]) + intercept``.
 
-    support : int64 (n_support,), rows of X
-    dual_coef : float64 (n_support,)
-    objective : of the dual, as LIBSVM reports it
-    n_iterations : on the whole way to this C
-    status : see ``solutions``
+    Attributes
+    ----------
+    support : int64 array of shape (n_support,)
+        Rows of X.
+    dual_coef : float64 array of shape (n_support,)
+    intercept : float
+    objective : float
+        Dual objective, as LIBSVM reports it.
+    n_iterations : int
+        Iterations of the whole path up to this C.
+    status : int
+        ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``.
     """
 
     support: np.ndarray
@@ -72,11 +83,23 @@ def fit_regression(
     Parameters
     ----------
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
-    y : float array of shape (n,), the targets
-    C, gamma : above 0
-    epsilon : 0 or above
+    y : float array of shape (n,)
+        The targets.
+    C, gamma : float
+        Above 0.
+    epsilon : float
+        At least 0.
+    sample_weight, n_threads, memory_bytes, **form
+        As for ``solve_regression``.
 
-    The others are as for ``solve_regression``.
+    Returns
+    -------
+    FittedRegression
+
+    Raises
+    ------
+    ValueError
+        Values of X are too large, or no row has a weight above 0.
     """
     settings = Settings(**form)
     Cs = path_to(C) if settings.at().is_definite else np.array([C])
@@ -107,29 +130,38 @@ def solve_regression(
     memory_bytes: int = 4 << 30,
     **form: Any,
 ) -> Iterator[Fit | Progress]:
-    """Predict the rows asked of every fold for every C and epsilon.
+    """Cross-validate epsilon-SVR of one gamma for every C and epsilon.
 
     Parameters
     ----------
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
-    y : float array of shape (n,), the targets
-        Those of rows that no fold trains on are not looked at.
-    Cs, epsilons : above 0, and 0 or above, in any order
-    folds : (train, asked) index arrays
-        The rows to train on, where one that repeats counts as often, and the rows to predict,
-        any of X.
-    sample_weight : float array of shape (n,) of factors of C, or None
-        Rows of 0 or below are left out of training.
-    n_threads : None for every core this process may use
-    memory_bytes : beyond it the kernel is made row by row
-    form : tol (in units of y), max_iter, kernel, degree, coef0: see ``Settings``
+    y : float array of shape (n,)
+        The targets; those of rows that no fold trains on are not read.
+    gamma : float
+        Above 0.
+    Cs : sequence of float
+        Above 0, in any order.
+    epsilons : sequence of float
+        At least 0, in any order.
+    folds : sequence of (train, validation)
+        Index arrays: the rows to train on, where one that repeats counts as often, and the rows
+        to predict, any of X.
+    sample_weight : float array of shape (n,), optional
+        Factors of C. Rows of 0 or below are left out of training.
+    n_threads : int, optional
+        None for every core that this process may use.
+    memory_bytes : int, default 4 GiB
+        Bytes of kernel matrices that may be held; beyond that the kernel is computed row by row.
+    **form
+        Fields of ``Settings``: tol (in units of y), max_iter, kernel, degree, coef0.
 
     Yields
     ------
-    The fits of a fold as soon as these are solved; folds end in no special order. Candidates are
-    numbered epsilon by epsilon, and C by C within each. The time of a path is shared out over its
-    C's, fitting in proportion to iterations. Details are ``objective``, the dual's as LIBSVM
-    reports it, and ``status``, see ``solutions``.
+    Fit or Progress
+        The fits of a fold as soon as these are solved; folds end in no special order. Candidates
+        are numbered epsilon by epsilon, and C by C within an epsilon. The time of a path is
+        divided among its C's, of fitting in proportion to iterations. Details are ``objective``,
+        the dual's as LIBSVM reports it, and ``status``, see ``solutions``.
 
     Raises
     ------
@@ -188,7 +220,7 @@ def solve_regression(
 def _train_rows(
     train: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows to train on, and what multiplies C for each."""
+    """The distinct rows to train on, and what multiplies C for each of them."""
     rows, counts = np.unique(train, return_counts=True)
     if sample_weight is None:
         return rows, counts.astype(np.float64)
@@ -212,8 +244,8 @@ def _open_solver(
     """Open a solver with as many threads as the memory allows."""
     check_size(np.asarray(X), gamma)
     largest, threads = max(map(len, trains)), n_threads or len(os.sched_getaffinity(0))
-    # Half of the memory is for rows in double precision. Of the rest each path takes the kernel of
-    # twice its rows, and what that is made from.
+    # Half of the memory is for rows in double precision. Each path needs the kernel of twice its
+    # rows, and the kernel that this is copied from; as many paths as fit in the rest run at once.
     path_bytes = (4 * 4 + 4) * largest**2 + _NEWTON_BYTES * min(2 * largest, _NEWTON_ROWS) ** 2
     n_at_once = memory_bytes // 2 // path_bytes if 2 * largest <= MAX_ROWS else 0
     kernel = settings.at(gamma)
@@ -224,9 +256,9 @@ def _open_solver(
 
 
 class _Solver:
-    """Paths along C of one gamma, from the kernel of the rows that train or from its rows.
+    """Solves paths along C of one gamma, from a kernel in memory or from kernel rows.
 
-    used : int64, sorted, the rows that train; None where their kernel does not fit in memory
+    used : int64, sorted, the rows that any fold trains on; None if their kernel does not fit
     """
 
     def __init__(
@@ -243,7 +275,7 @@ class _Solver:
         self.Cs, self.settings, self.used, self.resources = Cs, settings, used, resources
         self.rows = prepare_rows(self.X, kernel)
         self.exact = resources.exact_kernel(self.rows, kernel)
-        # Where the kernel's rows are made by the pool, one path is solved after another.
+        # With kernel rows the pool's threads compute those, and one path is solved after another.
         self.pool_of_paths = None if used is None else resources.pool
         if used is not None:
             used_rows = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
@@ -251,13 +283,13 @@ class _Solver:
             kernel_values(self.values, kernel, self.values, resources.pool)
 
     def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
-        """Return the path of one tube; its ``betas`` are float64 (n_C, n_train), one for each row.
+        """Solve the path of one epsilon; its ``betas`` are float64 (n_C, n_train), one a row.
 
-        train, weight : sorted numbers of rows, and factors of C
+        train, weight : sorted numbers of rows, and their factors of C
         """
         n, n_C = len(train), self.Cs.size
         twice, y = np.tile(train, 2), self.y[train]
-        # First the multipliers of the tube's lower edges, then those of the upper ones.
+        # First the multipliers of the tube's lower edges, y - epsilon, then of its upper ones.
         problem_data = np.stack(
             [
                 np.concatenate([y - epsilon, y + epsilon]),
@@ -287,9 +319,10 @@ class _Solver:
     def predict(
         self, train: np.ndarray, coefficients: np.ndarray, validation: np.ndarray, out: np.ndarray
     ) -> None:
-        """Write the predictions of some rows, without an intercept, in double precision.
+        """Write predictions, without their intercept, in double precision.
 
-        coefficients, out : float64 (..., n_train) and (..., n_asked)
+        validation : numbers of the rows to predict
+        coefficients, out : float64 (..., n_train) and (..., n_validation)
         """
         step = max(1, _BLOCK_VALUES // len(train))
         train_rows = None if self.kernel.is_given else self.rows[train].astype(np.float64)

@@ -9,34 +9,44 @@ from pipelines.svm.cells import Scores
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
-# Of the rows scored at once: partial decision values, and the kernel in double precision.
+# Bytes for the rows scored at once: of partial decision values, and of the kernel in double
+# precision.
 _PART_BYTES = 1 << 25
 _EXACT_BYTES = 1 << 28
 
-# Rows whose parts stand for those of all.
+# Rows from whose partial decision values the uncertainty of all rows is estimated.
 _SAMPLE = 128
 
-# Of the largest part of a decision value, what single precision leaves uncertain; measured
-# on images and tables: 5e-7, and 2e-6 where gamma is too large. The distance of the kernel
-# from 1, which is what is summed, is exact to its last digits even where multipliers are large
-# and distances small.
+# How much single precision leaves uncertain of a decision value, relative to its largest part.
+# Measured on images and tables: 5e-7, and 2e-6 where gamma is too large. The kernel minus 1, which
+# is what is summed, is exact to its last digits even where multipliers are large and distances
+# small.
 _UNCERTAIN = 1e-6
 
-# Where that is less than the tolerance a few rows may be in doubt.  Where more than this share is,
-# gamma is so large that 1 - exp(-x) is 1 in single precision, and what is left of exp(-x) decides.
+# Where that is less than the tolerance, rows in doubt are called ties and left alone if they are
+# few.  If more than this fraction is in doubt, gamma is so large that 1 - exp(-x) is 1 in single
+# precision, and the rest of exp(-x), which is lost, decides.
 _MANY = 0.05
 
 
 def pair_parts(
     kernel: np.ndarray, coefficients: np.ndarray, starts: np.ndarray, n_C: int
 ) -> np.ndarray:
-    """Sum up what each class's support vectors add to each pair's decision values.
+    """What each class's support vectors add to the decision values of its pairs.
 
-    kernel : float (n_rows, n) between the rows to score and some sorted rows
-    coefficients : float (n, n_classes, n_C or more)
-    starts : int64 (n_classes + 1,), where among them each class begins
+    Parameters
+    ----------
+    kernel : float array of shape (n_rows, n)
+        Between the rows to score and some sorted rows.
+    coefficients : float array of shape (n, n_classes, n_C or more)
+    starts : int64 array of shape (n_classes + 1,)
+        Where among the sorted rows each class begins.
+    n_C : int
+        How many of the C's.
 
-    Returns an array (n_classes, n_classes, n_C, n_rows) of the kernel's dtype.
+    Returns
+    -------
+    array of shape (n_classes, n_classes, n_C, n_rows), of the kernel's dtype
     """
     parts, n_classes = [], starts.size - 1
     for first, last in pairwise(starts):
@@ -47,7 +57,7 @@ def pair_parts(
 
 
 def pair_decisions(parts: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
-    """Return the decision values of every pair, float64 (n_pairs, n_C, n_rows).
+    """The decision values of every pair, float64 (n_pairs, n_C, n_rows).
 
     Parameters
     ----------
@@ -64,7 +74,7 @@ def pair_decisions(parts: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
 
 
 def _pairs_of_first(n_classes: int) -> Iterator[tuple[int, slice]]:
-    """Yield each class, and the pairs of which it is the first: with each class after it."""
+    """Yield each class and the slice of the pairs in which it comes first."""
     at = 0
     for a in range(n_classes - 1):
         yield a, slice(at, at + n_classes - 1 - a)
@@ -72,14 +82,14 @@ def _pairs_of_first(n_classes: int) -> Iterator[tuple[int, slice]]:
 
 
 def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the predicted class numbers, int64 (n_C, n_rows).
+    """Predicted class numbers by LIBSVM's vote, int64 (n_C, n_rows).
 
-    A decision value above 0 is a vote for the pair's first class, otherwise for
-    its second; the lowest class wins a tie.
+    A decision value above 0 is a vote for the pair's first class, otherwise for its second. The
+    lowest class wins a tie.
 
     values : from ``pair_decisions``
     """
-    # A class's votes, and where those are equal the lower class's number, in one.
+    # One integer for a class, of its votes and its negative number: the largest is the winner.
     votes = np.zeros((n_classes, *values.shape[1:]), np.int32)
     votes -= np.arange(n_classes, dtype=np.int32)[:, None, None]
     for a, pairs in _pairs_of_first(n_classes):
@@ -92,9 +102,9 @@ def vote(values: np.ndarray, n_classes: int) -> np.ndarray:
 def undecided(
     values: np.ndarray, limits: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return C's and rows whose class may change if values within ``within`` of 0 change sign.
+    """C's and rows whose class may change if decision values within ``limits`` of 0 change sign.
 
-    values : from ``pair_decisions``; within : float64 (n_C,)
+    values : from ``pair_decisions``; limits : float64 (n_C,)
     """
     is_near = (np.abs(values) < limits[:, None]).any(axis=0)
     places, rows = np.nonzero(is_near)
@@ -107,7 +117,7 @@ def undecided(
         most[a] += np.count_nonzero(wins | unsure, axis=0)
         sure[a + 1 :] += ~wins & ~unsure
         most[a + 1 :] += ~wins | unsure
-    best = sure.argmax(axis=0)  # the lowest of equals, as the vote
+    best = sure.argmax(axis=0)  # the lowest class of a tie, as in ``vote``
     lead = sure[best, np.arange(len(rows))]
     number = np.arange(n_classes)[:, None]
     other = (number != best) & ((most > lead) | ((most == lead) & (number < best)))
@@ -116,13 +126,13 @@ def undecided(
 
 
 def _rows_of(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return ``kernel[rows]``, not copied where the rows follow each other."""
+    """``kernel[rows]``, as a view if the rows are consecutive."""
     if rows.size and (np.diff(rows) == 1).all():
         return kernel[rows[0] : rows[-1] + 1]
     return kernel[rows]
 
 
-# Of some sorted rows with some sorted rows, in double precision.
+# Kernel values of some sorted rows with others, in double precision; see ``ExactKernel.between``.
 ExactValues = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -134,12 +144,20 @@ def score_pairs(
     search: PathSearch,
     exact: ExactValues | None = None,
 ) -> Scores:
-    """Predict some rows of ``kernel`` by one-vs-one.
+    """Predict rows by one-vs-one, at every C of a fold.
 
-    kernel : float32 (m, n), some rows against all sorted rows
-    rows : int64 (n_rows,), the rows of ``kernel`` to score
-    exact : the kernel of some of those rows with some of all rows, where the rounding of
-        ``kernel`` may change a prediction; None where there is no other
+    Parameters
+    ----------
+    kernel : float32 array of shape (m, n)
+        Kernel of some rows with all sorted rows.
+    rows : int64 array of shape (n_rows,)
+        The rows of ``kernel`` to score.
+    fold : int
+    solutions : Solutions
+    search : PathSearch
+    exact : ExactValues, optional
+        The kernel in double precision, for rows whose prediction the rounding of ``kernel`` may
+        change.
     """
     n_C = solutions.intercepts.shape[2]
     different = int(solutions.solved[fold].max())
@@ -180,16 +198,16 @@ def _score_rows(
     intercepts: np.ndarray,
     search: PathSearch,
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
-    """Score all rows of ``kernel``; return also C's and rows whose prediction rounding may change.
+    """Score all rows of ``kernel``; also C's and rows whose prediction rounding may change.
 
-    Where decision values are asked for, those are all rows, too, at each C at which one value is
-    less certain than the solution.
+    If decision values are asked for, that includes all rows at each C at which a decision value is
+    less certain than the tolerance of the solution.
     """
     n_C, n_classes = intercepts.shape[1], search.layout.n_classes
     parts = pair_parts(kernel, coefficients, starts, n_C)
     values = pair_decisions(parts, intercepts)
     scores = Scores(vote(values, n_classes).T)
-    # Over the rows first, which are beside each other: ten times as fast as over all at once.
+    # The maximum over the rows first, as these are contiguous: ten times as fast as over all axes.
     limits = _UNCERTAIN * np.abs(parts).max(axis=3, initial=0.0).max(axis=(0, 1)).astype(np.float64)
     is_doubtful = np.zeros((n_C, len(kernel)), bool)
     is_doubtful[undecided(values, limits, n_classes)] = True
@@ -212,16 +230,19 @@ def _score_again(
     solutions: Solutions,
     search: PathSearch,
 ) -> None:
-    """Score in double precision, from the support vectors of the C's that are in doubt.
+    """Score doubtful rows again in double precision; changes ``scores``.
 
-    rows : those of ``scores``, and ``Cs``, ``doubtful``: which of them are in doubt at which C
+    rows : the sorted rows that ``scores`` are of
+    Cs, doubtful : int64 arrays: at which C which of ``rows`` is in doubt
     """
     doubtful_rows, C_range = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
     coefficients = solutions.pairs[fold][:, :, C_range]
     support = np.flatnonzero(solutions.support[fold, C_range].any(axis=0))
     values = exact(rows[doubtful_rows], support)
     if coefficients.dtype == np.float32:
-        values -= 1  # whose sum is 0 but for their rounding
+        # Multipliers in single precision sum to 0 only up to rounding: less 1, as in ``kernel``,
+        # the kernel makes that rounding count less.
+        values -= 1
     exact_scores, _, _ = _score_rows(
         values,
         coefficients[support],
@@ -242,10 +263,15 @@ def score_two(
     search: PathSearch,
     exact: ExactValues | None = None,
 ) -> Scores:
-    """Predict two classes like ``score_pairs``, from decision values kept by the walk.
+    """Predict two classes like ``score_pairs``, from the decision values that the walk keeps.
 
-    What single precision leaves uncertain is told from parts of some rows' values; of a hard C
-    those of the walk are exact, but for the digits that they are kept in.
+    Their uncertainty is estimated from the partial values of some rows. At a hard C the walk
+    computes in double precision, and only the rounding of the values kept is left.
+
+    Parameters
+    ----------
+    kernel, rows, fold, solutions, search, exact
+        As for ``score_pairs``.
     """
     values, single = solutions.kept_decisions[fold][0][:, rows].T, int(solutions.single[fold, 0])
     sample = rows[:: max(1, len(rows) // _SAMPLE)]
@@ -266,7 +292,14 @@ def score_two(
 def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: bool) -> Scores:
     """Predict by one-vs-rest: the class of the largest decision value.
 
-    rows : int64 (n_rows,), sorted rows to score
+    Parameters
+    ----------
+    rows : int64 array of shape (n_rows,)
+        Numbers of the sorted rows to score.
+    fold : int
+    solutions : Solutions
+    with_values : bool
+        Whether to return the decision values, too.
     """
     values = solutions.kept_decisions[fold][:, :, rows]
     codes = values.argmax(axis=0).T.astype(np.int64)

@@ -1,6 +1,6 @@
 """One-vs-one of several small classes: all pairs of a fold in one call of compiled code.
 
-A pair of a few hundred rows is solved in less time than Python takes to prepare and call its walk.
+To solve a pair of a few hundred rows takes less time than Python needs to prepare and call a walk.
 """
 
 import time
@@ -15,12 +15,12 @@ from pipelines.svm.cpu.walk import WORKING_FRACTION, walk_easily
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 
-# None of the pairs has more rows than that, training and validation.
+# The most rows of a small pair, training and validation together.
 _MOST_ROWS = 512
 
 
 def has_small_pairs(search: PathSearch) -> bool:
-    """Whether a search is one-vs-one with several pairs that are all small."""
+    """Whether a search is one-vs-one of several classes, and all its pairs are small."""
     sizes = np.sort(np.diff(search.layout.starts))
     return (
         search.one_vs_one and search.layout.n_classes > 2 and bool(sizes[-2:].sum() <= _MOST_ROWS)
@@ -28,9 +28,10 @@ def has_small_pairs(search: PathSearch) -> bool:
 
 
 def shares_of_classes(search: PathSearch, n_threads: int) -> list[range]:
-    """The classes whose pairs with those after them are solved in one call.
+    """Ranges of classes; the pairs of a range's classes with those after them are one call.
 
-    All, or where there are more threads than folds each by itself: pairs do not depend on that.
+    One range of all classes, or a range for each class if there are more threads than folds. The
+    results do not depend on it.
     """
     n_firsts = search.layout.n_classes - 1
     if n_threads <= len(search.folds):
@@ -40,7 +41,10 @@ def shares_of_classes(search: PathSearch, n_threads: int) -> list[range]:
 
 @compiled()
 def _sort(values: np.ndarray, numbers: np.ndarray) -> None:
-    """Sort values, and numbers with them (D. L. Shell, "A high-speed sorting procedure", 1959)."""
+    """Shell sort of values, and of numbers with them.
+
+    D. L. Shell, "A high-speed sorting procedure", CACM 2, 1959.
+    """
     gap = values.size
     while gap > 1:
         gap = max(1, gap * 4 // 11)
@@ -71,11 +75,13 @@ def _walk_pairs(
     status: np.ndarray,
     solved: np.ndarray,
 ) -> None:
-    """Solve pairs for every C; ``solved`` stays 0 where one lacks a side or is hard.
+    """Solve pairs for every C; ``solved`` stays 0 for a pair that lacks a side or is hard.
 
-    rows : int64 (m,), the training rows, sorted by class; bounds : float64 (m,), of C = 1
+    rows : int64 (m,), the training rows, sorted by class
     starts : int64 (n_classes + 1,), where among them each class begins
-    begin, end : the classes that are the first of a pair
+    bounds : float64 (m,), what multiplies C for each of them
+    convex : see ``walk_easily``
+    begin, end : the first classes of the pairs, from ``begin`` to before ``end``
     coefficients, intercepts, ... : of one fold, see ``Solutions``, output
     """
     number, size, n_C, sides = -1, ZERO, Cs.size, np.empty(3, np.int64)
@@ -86,7 +92,7 @@ def _walk_pairs(
             n = n_first + starts[b + 1] - starts[b]
             if not begin <= a < end or n_first == 0 or n == n_first:
                 continue
-            if n != size:  # most pairs are as large as the one before
+            if n != size:  # most pairs have as many rows as the last, and use its arrays again
                 size, capacity = n, max(2, int(WORKING_FRACTION * n))
                 members, slot = np.empty((2, n), np.int64)
                 runs = np.empty(n + 1, np.int64)
@@ -108,7 +114,7 @@ def _walk_pairs(
                 else:
                     second += bounds[at]
             n_runs = ZERO
-            for p in range(n):  # rows that follow each other, copied as such
+            for p in range(n):  # runs of consecutive rows, which are copied as a whole
                 if p == 0 or members[p] != members[p - 1] + 1:
                     runs[n_runs], n_runs = p, n_runs + 1
             runs[n_runs] = n
@@ -123,7 +129,7 @@ def _walk_pairs(
             sides[0], sides[1], sides[2] = 0, n_first, n
             class_pulls(block, sides, weights, ZERO, n, pulls)
             light = min(first, second)
-            for p in range(n):  # the state of ``new_state``
+            for p in range(n):  # what ``new_state`` does for other walks
                 problem_data[PULL_FIRST, p], problem_data[PULL_SECOND, p] = (
                     pulls[0, 0, p],
                     pulls[0, 1, p],
@@ -177,13 +183,24 @@ def walk_small_pairs(
     firsts: range,
     out: Solutions,
 ) -> list[int]:
-    """Solve pairs of a fold that are easy; write to their places in ``out``.
+    """Solve the easy pairs of a fold, and write their solutions to ``out``.
 
-    kernel : float32 (n, n), of all sorted rows
-    exact : see ``walk``
-    firsts : the classes that are the first of a pair, from ``shares_of_classes``
+    Parameters
+    ----------
+    search : PathSearch
+    kernel : float32 array of shape (n, n)
+        Of all sorted rows.
+    exact : ExactKernel or None, as for ``walk``
+    fold : int
+    firsts : range
+        The first classes of the pairs, from ``shares_of_classes``.
+    out : Solutions
+        Output.
 
-    Returns the numbers of the pairs that are left: hard, or without training rows of a class.
+    Returns
+    -------
+    list of int
+        The pairs that remain: hard ones, and those without training rows of one of their classes.
     """
     began, settings, weight = time.perf_counter(), search.settings, search.weights[fold]
     rows = np.flatnonzero(weight > 0)

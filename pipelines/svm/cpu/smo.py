@@ -12,12 +12,16 @@ the solution is optimal to ``tol`` when
 
     max(residual of rows that may rise) - min(residual of rows that may fall) < tol
 
-which is LIBSVM's stopping rule.  The pair to change is chosen with second-order
-information: WSS 2 of R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set selection
-using second order information for training SVM", JMLR 6 (2005).
+which is LIBSVM's stopping rule.  The pair to change is chosen with second-order information (WSS 2
+of Fan, Chen and Lin).
 
-In these variables no label appears in the inner loops, and one row subtraction
-updates the residual, so both loops are branch-free and vectorise.
+In these variables no label appears in the inner loops, and one row subtraction updates the
+residuals, so both loops are branch-free and vectorise.
+
+References
+----------
+R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set selection using second order information for
+training SVM", JMLR 6, 2005.
 """
 
 from typing import Any
@@ -31,8 +35,8 @@ from pipelines.svm.compiled import NO_NAN, compiled
 from pipelines.svm.cpu.problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER, ZERO
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
-# The row's index travels in the low bits of the key that is maximised: a float64
-# keeps 35 bits of mantissa, and no second scan has to look for the winner.
+# The index of a row is packed in the low bits of the key that is maximised. The value keeps 35 bits
+# of mantissa, and no second loop has to find the row of the maximum.
 _INDEX_BITS = np.int64((1 << 17) - 1)
 MAX_ROWS = 1 << 17
 
@@ -44,9 +48,9 @@ _DOUBLE = ir.DoubleType()
 
 
 def _extremum(llvm_name: str) -> Any:
-    """Return a float64 maximum or minimum that may assume its arguments are not NaN.
+    """A float64 maximum or minimum that may assume its arguments are not NaN.
 
-    Numba's own carry rules about NaN that keep a reduction scalar.
+    numba's own follow rules about NaN that keep a reduction from being vectorised.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -67,7 +71,7 @@ smaller = _extremum("llvm.minnum")
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits_of(typing_context: Any, x: Any) -> Any:
-    """Return the 64 bits of a float64 as an int64 (no conversion)."""
+    """The 64 bits of a float64 as an int64, not converted."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -79,10 +83,11 @@ def bits_of(typing_context: Any, x: Any) -> Any:
 def _move_and_pick(
     kernel: np.ndarray, state: np.ndarray, n: int, i: int | np.int64, j: int | np.int64, step: float
 ) -> tuple[np.int64, float]:
-    """Compute ``residual -= step * (kernel[i] - kernel[j])``; then find the row most eager to rise.
+    """Compute ``residual -= step * (kernel[i] - kernel[j])``, and pick the first row of a pair.
 
-    Returns its index and the smallest residual among the rows that may fall.
-    ``RISE`` is 0 where a row may rise and -inf elsewhere; ``FALL`` is 0 or +inf.
+    Returns the row of the largest residual among those that may rise, and the smallest residual
+    among those that may fall.  ``RISE`` is 0 where a row may rise and -inf elsewhere; ``FALL`` is 0
+    where it may fall and +inf elsewhere.
     """
     best = np.int64(-0x7FFFFFFFFFFFFFFF)
     lowest = np.inf
@@ -90,7 +95,7 @@ def _move_and_pick(
         r = state[RESIDUAL, k] - step * (np.float64(kernel[i, k]) - np.float64(kernel[j, k]))
         state[RESIDUAL, k] = r
         key = bits_of(r + state[RISE, k])
-        # Order of floats as order of integers: flip the magnitude of negatives.
+        # So that integers compare like the floats whose bits they are: flip negative magnitudes.
         key ^= (key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)
         best = max(best, (key & ~_INDEX_BITS) | np.int64(k))
         lowest = smaller(lowest, r + state[FALL, k])
@@ -106,7 +111,7 @@ def _pick_partner(
     i: int | np.int64,
     r_i: float,
 ) -> np.int64:
-    """Return the row whose pair with row i promises the largest decrease of the dual."""
+    """The row whose pair with row i promises the largest decrease of the dual objective."""
     best, k_ii = np.int64(0), diagonal[i]
     for k in range(n):
         gap = larger(r_i - (state[RESIDUAL, k] + state[FALL, k]), 0.0)
@@ -126,11 +131,14 @@ def solve_dense(
     ----------
     kernel : float32 or float64 array of shape (>= n, >= n)
         Only the leading n x n part is read; it must be exactly symmetric.
-    diagonal : array of shape (>= n,), of the kernel's type
+    diagonal : array of shape (>= n,), of the kernel's dtype
     state : float64 array of shape (>= 6, >= n), see ``problem``
         ``RISE`` and ``FALL`` are work space.
+    n : int
+        How many rows.
+    tol : float
     limit : int
-        The largest number of iterations.
+        The most iterations.
 
     Returns
     -------
@@ -148,14 +156,13 @@ def solve_dense(
         if not (r_i - lowest >= tol):
             return iteration, CONVERGED
         j = _pick_partner(kernel, diagonal, state, n, i, r_i)
-        # As far as gain and bounds allow.
+        # To the minimum along the pair, or to the first bound.
         curvature = np.float64(diagonal[i]) + diagonal[j] - 2.0 * kernel[i, j]
         step = (state[RESIDUAL, i] - state[RESIDUAL, j]) / max(curvature, _MIN_CURVATURE)
         beta_i, beta_j = state[BETA, i], state[BETA, j]
         room_i, room_j = state[UPPER, i] - beta_i, beta_j - state[LOWER, j]
         step = min(step, room_i, room_j)
-        # A multiplier that reaches its bound is set to it exactly, so that later tests
-        # for equality hold.
+        # A multiplier that reaches its bound is set to it exactly, as it is compared with it later.
         state[BETA, i] = state[UPPER, i] if step >= room_i else beta_i + step
         state[BETA, j] = state[LOWER, j] if step >= room_j else beta_j - step
         if state[BETA, i] == beta_i and state[BETA, j] == beta_j:

@@ -1,4 +1,4 @@
-"""The binary problems of one gamma, from a kernel that is in memory or is not."""
+"""The binary problems of one gamma, with a kernel in memory or with kernel rows."""
 
 import threading
 import time
@@ -17,24 +17,24 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 
 Found = TypeVar("Found")
 
-# ``walk`` or ``walk_rows`` with their kernel given; it takes the problem's data, see ``problem``.
+# ``walk`` or ``walk_rows`` with their kernel bound, of problem_data, Cs, tol, limit and out.
 Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], tuple[int, int]]
 
-# From where each class begins, int64 (n_classes + 1,), and weights, float64 (n_folds, n):
-# a walker on the kernel of n rows, and that kernel times the weights over each class,
-# float64 (n_folds, n_classes, n).
+# A function of starts, int64 (n_classes + 1,), where each class begins, and of weights, float64
+# (n_folds, n). It returns a walker on the kernel of n rows, and that kernel times the weights over
+# each class, float64 (n_folds, n_classes, n).
 OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
 
 
 def longest_first(layout: Layout, problems: list[PathProblem]) -> list[int]:
-    """Return numbers of the problems, those of the most rows first."""
+    """Numbers of the problems, those of most rows first."""
     sizes = np.diff(layout.starts)
     rows = [sizes[p.first] + (0 if p.second is None else sizes[p.second]) for p in problems]
     return np.argsort(-np.array(rows), kind="stable").tolist()
 
 
 def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
-    """Write the solution of a fold that lacks one side: every row gets the other."""
+    """Write the solution of a fold without training rows of one side: all rows get the other."""
     out.intercepts[fold, number] = sign
     out.status[fold, number] = CONVERGED
 
@@ -48,11 +48,11 @@ def _walk(
     out: Solutions,
     decisions: np.ndarray,
 ) -> np.ndarray:
-    """Walk a problem's path and write its numbers to ``out``.
+    """Walk the path of a problem and write its intercepts, objectives and counts to ``out``.
 
-    decisions : float32 (n_C, n), or (0, 0) where they are not wanted, output
+    decisions : float32 (n_C, n), or (0, 0) where they are not needed, output
 
-    Returns its multipliers, float64 (n_C, n).
+    Returns the multipliers, float64 (n_C, n).
     """
     n = problem_data.shape[1]
     betas = np.empty((search.Cs.size, n))
@@ -81,10 +81,18 @@ def solve_pair(
     open_kernel: OpenKernel,
     out: Solutions,
 ) -> None:
-    """Solve a pair of classes on a fold; write to its place in ``out``.
+    """Solve a pair of classes on a fold, and write the solution to ``out``.
 
-    rows : int64, sorted numbers of the pair's training rows, or of all rows of two classes
-    open_kernel : of these rows
+    Parameters
+    ----------
+    search : PathSearch
+    number, fold : int
+        Numbers of the pair and of the fold.
+    rows : int64 array
+        The sorted rows of the problem: the pair's training rows, or of two classes all rows.
+    open_kernel : OpenKernel, of these rows
+    out : Solutions
+        Output.
     """
     began, layout = time.perf_counter(), search.layout
     problem, weight = search.problems[number], search.weights[fold][rows]
@@ -119,14 +127,22 @@ def solve_rest(
     resources: Resources,
     pool: Executor | None = None,
 ) -> Iterator[tuple[int, Found] | Progress]:
-    """Yield every class against all others on every fold, the longest first; see ``solve_by_fold``.
+    """Solve every class against all others on every fold; see ``solve_by_fold``.
 
-    The rows a fold leaves out stay in the problem with a bound of 0: their
-    residual is kept up to date, so their decision values come for free.
+    The rows that a fold leaves out stay in the problem with a bound of 0: their residuals are
+    updated with the others, so their decision values come for free.
 
-    open_kernel : of all rows
-    pool : None where the kernel's rows are made by the pool: then one problem after another,
-        its folds in sequence
+    Parameters
+    ----------
+    search : PathSearch
+    open_kernel : OpenKernel, of all rows
+    out : Solutions
+        Output.
+    finish : callable of a fold
+    resources : Resources
+    pool : Executor, optional
+        Its threads solve the problems. None if the kernel rows are computed by the threads: the
+        problems are then solved one after another.
     """
     out.decisions = search.empty_decisions()
     if len(search.weights) == 1:
@@ -135,7 +151,7 @@ def solve_rest(
     guard = threading.Lock()
 
     def solve(number: int, fold: int) -> None:
-        """Solve a class against all others on a fold; write to its place in ``out``."""
+        """Solve a class against all others on a fold, and write the solution to ``out``."""
         began, layout = time.perf_counter(), search.layout
         problem, weight = search.problems[number], search.weights[fold]
         is_first = layout.codes == problem.first

@@ -1,10 +1,16 @@
-"""The steps of a walk along C that are the same wherever the kernel is.
+"""The steps of a walk along C, which are the same with a kernel in memory and with kernel rows.
 
-It starts close to the solution for its smallest C, and each next C starts from the last solution.
-Alpha seeding: D. DeCoste, K. Wagstaff, "Alpha seeding for support vector machines", KDD 2000.
-The stopping tolerance is less where a C is too small to tell rows apart.
+The walk starts close to the solution of the smallest C, and each further C starts from the last
+solution (alpha seeding).  The tolerance is smaller where a C is too small to tell rows apart.
 
-Everywhere ``given``, ``state`` and ``numbers`` are the arrays whose rows ``problem`` names.
+Everywhere ``problem_data``, ``state`` and ``numbers`` are arrays whose rows ``problem`` names.
+
+References
+----------
+D. DeCoste, K. Wagstaff, "Alpha seeding for support vector machines", KDD 2000.
+
+T. Hastie, S. Rosset, R. Tibshirani, J. Zhu, "The entire regularization path for the support vector
+machine", JMLR 5, 2004.
 """
 
 from collections.abc import Callable
@@ -34,25 +40,26 @@ from pipelines.svm.cpu.problem import (
 from pipelines.svm.cpu.working_set import intercept_of
 from pipelines.svm.solutions import CONVERGED
 
-# The trial on the line through the last two solutions is made while it needs fewer
-# kernel rows than this share of the support vectors.
+# A trial on the line through the last two solutions is tried only if it needs fewer kernel rows
+# than this fraction of the support vectors.
 _TRIAL_FRACTION = 0.2
 
-# Half the margins' distance: decision values that reach over less have a smaller
-# tolerance in proportion.
+# The margins are 2 apart: if decision values span less than that, the tolerance is smaller in
+# proportion, by this factor of the span.
 _TIGHT = 0.5
-# What float64 residuals still resolve, of their size.
+# The rounding of float64 residuals, relative to their size.
 _RESOLVED = 1e-13
 
 
 @compiled(inner=True)
 def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: np.ndarray) -> int:
-    """Make a feasible start for a small C, close to its solution: the first trial.
+    """Make a feasible start for a small C, close to its solution, as the first trial.
 
-    Without pulls its multipliers are 0.  Else every multiplier of the lighter class is
-    at its bound, and the heavier class takes as much in its most eager rows.  The classes'
-    pulls give most of the residual without a product over the whole problem.  Returns how
-    many kernel rows, ``CHANGED`` with their ``FACTORS``, it still lacks.
+    Every multiplier of the class of less weight is at its bound, and the rows of the other class
+    that are most eager take the same sum.  Without pulls all multipliers are 0.  The pulls of the
+    classes give most of the residual without a product over the whole problem.
+
+    Returns how many kernel rows, ``CHANGED`` with their ``FACTORS``, still have to be subtracted.
     """
     n = problem_data.shape[1]
     if problem_data.shape[0] <= PULL_FIRST:
@@ -71,14 +78,14 @@ def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: 
         k = numbers[EAGER, p if sign > 0 else n - 1 - p]
         weight = part = problem_data[WEIGHT, k]
         if problem_data[SIDE, k] == sign:
-            # A rest that is only rounding is neither given nor missed: a multiplier
-            # by a hair off its bound would count as free and set the intercept.
+            # Remainders that are only rounding are dropped: a multiplier a hair off its bound
+            # would count as free, and would set the intercept.
             if total < weight * (1 - 1e-9):
                 part = total if total > weight * 1e-9 else 0.0
             total -= part
         state[TRIAL, k] = problem_data[SIDE, k] * C * part
     m = 0
-    # From "all of the heavy class" when less is missing than given.
+    # Start from all rows of the heavy class if fewer of its rows are left out than taken.
     from_all = 1.0 if 2 * light > max(first, second) else 0.0
     for k in range(n):
         heavy, other = problem_data[PULL_FIRST, k], problem_data[PULL_SECOND, k]
@@ -94,13 +101,14 @@ def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: 
 
 @compiled(inner=True)
 def _extrapolate(growth: float, state: np.ndarray, numbers: np.ndarray) -> int:
-    """Go on along the line through the last two solutions, within the new bounds.
+    """Extrapolate the last two solutions to the new C, within its bounds, as a trial.
 
-    While no multiplier reaches or leaves a bound the solution is linear in C
-    (T. Hastie, S. Rosset, R. Tibshirani, J. Zhu, "The entire regularization path
-    for the support vector machine", JMLR 5, 2004), and so is the residual.  Those
-    the bounds stop are put there, and others take up their sum.  Returns how many
-    kernel rows the trial's residual still lacks, or -1.
+    While no multiplier reaches or leaves a bound the solution is linear in C (Hastie et al.), and
+    so is the residual.  Multipliers that would exceed a bound are set to it, and free ones make up
+    for their sum.
+
+    Returns how many kernel rows still have to be subtracted from the trial's residual, or -1 if
+    the sum cannot be made up for.
     """
     n, m, excess, highest = state.shape[1], 0, 0.0, 0.0
     for k in range(n):
@@ -108,7 +116,7 @@ def _extrapolate(growth: float, state: np.ndarray, numbers: np.ndarray) -> int:
         lower, upper = state[LOWER, k], state[UPPER, k]
         state[TRIAL_RESIDUAL, k] = residual + growth * (residual - state[OLD_RESIDUAL, k])
         aim = beta + growth * (beta - state[OLD_BETA, k])
-        # Only a rounding error may be taken off without a change of the residual.
+        # A change as small as rounding is made without a change of the residual.
         slack = 1e-14 * (upper - lower)
         trial = aim
         if aim >= upper - slack:
@@ -145,13 +153,13 @@ def begin_steps(
     n_bounded: int,
     scale_fraction: float,
 ) -> tuple[int, bool]:
-    """Set the bounds of C number c, a start for it, and a trial beside it.
+    """Set the bounds of C number c, a start for it, and a trial as another start.
 
     n_support, n_bounded : of the last solution, see ``finish``
-    scale_share : multipliers are scaled with C where a larger share of them is at its bound
+    scale_fraction : multipliers are scaled with C if a larger fraction of them is at its bound
 
-    Returns how many kernel rows the trial's residual lacks, -1 where there is no
-    trial or it would take too many, and whether the start differs from the last solution.
+    Returns how many kernel rows have to be subtracted from the trial's residual, or -1 if there is
+    no trial or it would need too many; and whether the start differs from the last solution.
     """
     for k in range(state.shape[1]):
         bound = Cs[c] * problem_data[WEIGHT, k]
@@ -170,7 +178,7 @@ def begin_steps(
     for k in range(state.shape[1]):
         residual, beta = state[RESIDUAL, k], state[BETA, k]
         state[OLD_RESIDUAL, k], state[OLD_BETA, k] = residual, beta
-        if scaled:  # every multiplier, and its bound, by the growth of C
+        if scaled:  # every multiplier grows as C does, and so does its bound
             lower, upper = state[LOWER, k], state[UPPER, k]
             state[RESIDUAL, k] = problem_data[Y, k] - (problem_data[Y, k] - residual) * ratio
             if beta != 0.0:
@@ -184,7 +192,7 @@ def begin_steps(
 
 @compiled(inner=True)
 def _dual_objective(problem_data: np.ndarray, state: np.ndarray, beta: int, residual: int) -> float:
-    """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
+    """The dual objective ``1/2 beta' K beta - y' beta``, which LIBSVM reports as obj."""
     total = 0.0
     for k in range(state.shape[1]):
         total -= 0.5 * state[beta, k] * (problem_data[Y, k] + state[residual, k])
@@ -195,9 +203,10 @@ def _dual_objective(problem_data: np.ndarray, state: np.ndarray, beta: int, resi
 def settle(
     c: int, m: int, changed: bool, level: float, problem_data: np.ndarray, state: np.ndarray
 ) -> float:
-    """Take the trial where its dual objective is lower, the first in any case.
+    """Choose between start and trial by the dual objective; the first C always takes the trial.
 
-    m, changed : from ``begin_steps``; level : intercept of the last solution
+    m, changed : from ``begin_steps``
+    level : intercept of the last solution
 
     Returns an estimate of the intercept.
     """
@@ -216,10 +225,10 @@ def settle(
 def finish(
     c: int, problem_data: np.ndarray, state: np.ndarray, betas: np.ndarray, residuals: np.ndarray
 ) -> tuple[float, float, int, int]:
-    """Write the solution of C number c.
+    """Write the solution of C number c to ``betas`` and ``residuals``.
 
-    Returns its intercept, its objective, the number of multipliers that are not zero and of
-    those at their bound. Where none is at its bound, every larger C has this solution.
+    Returns its intercept, its objective, the number of multipliers that are not zero, and of those
+    at their bound. If none is at its bound every larger C has this solution.
     """
     n_support, n_bounded, with_residuals = 0, 0, residuals.shape[0] > 0
     for k in range(state.shape[1]):
@@ -237,10 +246,10 @@ def finish(
 
 @compiled()
 def reach(problem_data: np.ndarray) -> tuple[float, float]:
-    """Return how far apart C = 1 can move two decision values, and how far a single one.
+    """How far apart C = 1 can move two decision values, and how far a single one.
 
-    The smaller of the ranges of the two classes' pulls over the training rows, and
-    the largest pull; without pulls no bound is known.
+    The smaller range of the two classes' pulls over the training rows, and the largest pull;
+    infinite and 0 without pulls.
     """
     span, size = np.inf, 0.0
     for pull in range(PULL_FIRST, problem_data.shape[0]):
@@ -254,10 +263,10 @@ def reach(problem_data: np.ndarray) -> tuple[float, float]:
 
 @compiled()
 def tolerance_at(C: float, tol: float, reached: tuple[float, float]) -> float:
-    """Return ``tol``, less where C does not let decision values differ by the margins' 2.
+    """The tolerance at a C: ``tol``, or less if decision values cannot differ by the margins' 2.
 
-    There a gap of ``tol`` may be all that rows differ by, and which class has the
-    largest value would be an accident of the start.
+    All decision values might then differ by less than ``tol``, and which class has the largest
+    would be an accident of the start.
 
     reached : from ``reach``
     """
@@ -279,13 +288,27 @@ def walk_on(
     scale_fraction: float,
     out: Path,
 ) -> int:
-    """Solve for every C, of which number ``first`` is begun, or none for -1.
+    """Solve for every C from number ``first`` on, which is begun already; -1 to start anew.
 
-    solve : from an estimate of the intercept, a tolerance and a limit; iterations and status
-    subtract : takes the kernel's rows times factors off the trial's residual
-    scale_share : see ``begin_steps``
+    Parameters
+    ----------
+    first : int
+    solve : callable
+        Solves for one C, from an estimate of the intercept, a tolerance and a limit; returns
+        iterations and status.
+    subtract : callable
+        Subtracts kernel rows times factors from the trial's residual.
+    problem_data, state, numbers : arrays, see ``problem``
+    Cs : float64 array of shape (n_C,), ascending
+    tol, limit : as for ``walk``
+    scale_fraction : float, see ``begin_steps``
+    out : Path
+        Output.
 
-    Returns how many C were solved.
+    Returns
+    -------
+    int
+        How many C were solved; larger ones have the solution of the last.
     """
     reached, n_support, n_bounded = reach(problem_data), 0, 0
     level = 0.0 if first < 0 else intercept_of(state, state.shape[1])

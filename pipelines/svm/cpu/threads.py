@@ -1,4 +1,4 @@
-"""Threads and memory of a call: our threads run the problems, BLAS stays on its caller's."""
+"""Threads and memory of a call: our threads solve problems, and BLAS runs on its caller's."""
 
 import os
 import sys
@@ -20,18 +20,18 @@ from pipelines.svm.kernel import Kernel
 
 @cache
 def _blas(with_scipy: bool) -> ThreadpoolController:
-    """Return the libraries of numpy, and of scipy where it is loaded, whose threads can be limited.
+    """The BLAS libraries of numpy, and of scipy once that is loaded, to limit their threads.
 
-    To look for them takes longer than a small search.
+    Cached, as to look for them takes longer than a small search.
     """
     return ThreadpoolController()
 
 
 class CallersThread(Executor):
-    """A pool of the caller's thread: to start one of its own takes longer than a small fit."""
+    """A pool that runs calls on the caller's thread: to start a thread takes longer than a fit."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        """Return the finished future of a call."""
+        """Make the call at once; its future is done."""
         future: Future[Any] = Future()
         try:
             future.set_result(function(*args, **named))
@@ -42,12 +42,12 @@ class CallersThread(Executor):
 
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
-    """Open a pool of ``n_threads`` (None: one for every core of this process)."""
+    """A pool of ``n_threads``, or one for every core of this process; BLAS has one thread in it."""
     threads = n_threads or len(os.sched_getaffinity(0))
-    # BLAS's own threads spin between calls and take the cores from ours.
+    # BLAS's own threads would spin between calls, and take the cores from ours.
     blas = _blas("scipy.linalg" in sys.modules)
     pool = ThreadPoolExecutor(threads) if threads > 1 else CallersThread()
-    # To set a limit that is there takes longer than to look.
+    # To set a limit that is in force already takes longer than to look.
     free = any(
         controller.num_threads > 1
         for controller in blas.lib_controllers
@@ -57,16 +57,17 @@ def open_pool(n_threads: int | None) -> Iterator[Executor]:
         with blas.limit(limits=1, user_api="blas") if free else nullcontext(), pool:
             yield pool
     finally:
-        vars(_local).clear()  # the caller's, if that was the pool's thread
+        vars(_local).clear()  # scratch memory of this thread, if it was the pool's
 
 
 _local = threading.local()
 
 
 def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarray:
-    """This thread's (n, width) work space of a name.
+    """The work space of this name and thread, of shape (n, width), not initialised.
 
-    It is kept between the problems of a pool: fresh pages cost as much as filling them.
+    It is kept from one problem to the next, as to get fresh pages costs as much as to fill them.
+    A name has one ``dtype``.
     """
     flat = getattr(_local, name, None)
     if flat is None or flat.size < n * width:
@@ -77,24 +78,22 @@ def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarr
 
 @dataclass(frozen=True)
 class Resources:
-    """The threads and the memory that a call may use.
-
-    memory_bytes : for kernel matrices
-    """
+    """The threads, and the bytes of memory for kernel matrices, that a call may use."""
 
     pool: Executor
     memory_bytes: int
 
     @property
     def n_threads(self) -> int:
+        """Threads of the pool; 1 for the caller's."""
         return int(getattr(self.pool, "_max_workers", 1))
 
     def exact_kernel(
         self, rows: np.ndarray, kernel: Kernel, exact_cache: dict[str, Any] | None = None
     ) -> ExactKernel | None:
-        """Return half of the memory, in double precision, for the walks of all threads.
+        """The kernel in double precision, in half of the memory, for the walks of all threads.
 
-        None where the kernel may not be positive definite.
+        None if the kernel may not be positive definite.
         """
         if not kernel.is_definite:
             return None
@@ -102,5 +101,5 @@ class Resources:
 
 
 def fits_in_memory(n: int, memory_bytes: int) -> bool:
-    """Return whether shared products and one kernel of all rows fit in memory together."""
+    """Whether the products of all rows and one kernel fit in memory together."""
     return n <= MAX_ROWS and 2 * 4 * n * n <= 0.8 * memory_bytes

@@ -1,11 +1,12 @@
 """The walk along C for a problem whose kernel is in memory.
 
-It begins with SMO.  Where that takes longer than Newton's method is expected to, the walk goes
-on with both, SMO to find the free rows and Newton's method to finish.  The kernel is in single
-precision until its rounding shows; then rows of it are made in double precision.
+It begins with SMO.  Once that has taken longer than Newton's method is expected to, the problem is
+called hard, and the walk goes on with both: SMO to find the free rows, Newton's method to finish.
+The kernel is in single precision until its rounding would show in the solution; then the rows that
+are needed are computed in double precision.
 
-Each C is solved by inner solves on working sets.  What is easy takes microseconds, so its walk
-is compiled as a whole; what is hard takes milliseconds, and Python calls the compiled parts.
+Each C is solved by inner solves on working sets.  An easy C takes microseconds, so the easy part
+of a walk is compiled as a whole; a hard one takes milliseconds, and Python calls compiled parts.
 """
 
 from functools import partial
@@ -55,40 +56,41 @@ from pipelines.svm.rules import (
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
-# A working set pays when it is this much smaller than the problem, and up to this
-# size (its kernel is then 64 MiB); else all rows are worked on in place.
+# A working set is used up to this fraction of the problem's rows, and up to this size, at which its
+# kernel takes 64 MiB. Of more rows SMO works on the whole problem in place.
 WORKING_FRACTION = 0.2
 _LARGEST_WORKING_SET = 4096
 
-# A problem is hard at a C when SMO has taken as long, this C and the last, as Newton's method
-# is expected to, both counted roughly in nanoseconds.  What an SMO iteration takes, and each of
-# its rows:
+# A problem is hard at a C once SMO has taken as long, for this C and the last, as Newton's method
+# is expected to take.  Both are estimated in nanoseconds from counts, not measured, so that results
+# do not depend on the load of the machine.  An SMO iteration, and each of its rows:
 _ITERATION_NS, _ROW_NS = 60.0, 0.5
-# What Newton's method takes at a C: for itself, and by powers of the number of free rows; and
-# what a value of its working set's kernel takes.
+# Newton's method at a C, as a polynomial in the number of free rows; and to gather a value of its
+# working set's kernel:
 _NEWTON_NS, _GATHERED_NS = (4e5, 16e3, 20.0, 0.02), 4.0
 
-# A kernel in single precision is off by this share of its values; where that makes of a
-# residual more than this share of the tolerance, the problem is hard, too.
+# The relative rounding of a kernel in single precision. The problem is hard, too, if that changes a
+# residual by more than this fraction of the tolerance,
 _SINGLE, _ROUNDED_FRACTION = 6e-8, 0.5
-# Where it is off by so much, a solution in single precision is not even begun with.
+# and single precision is not even tried if it changes one by so many tolerances.
 _HOPELESS_FACTOR = 10.0
 
-# Newton's method works on the free rows, and up to as many and this of those that violate most.
+# Newton's method works on the free rows, and on the rows that violate optimality most: at most as
+# many as there are free ones, and this many more.
 _MOST_VIOLATING = 200
 
-# The sum of a solution's multipliers, of the largest bound.
+# How much a solution's multipliers may sum to, relative to the largest bound.
 _BALANCED = 1e-11
 
-# Beside the words for how a solution ended: it is hard, and has not ended.
+# A status beside those of ``solutions``: the problem is hard, and not solved yet.
 _HARD = -1
 
 
 @compiled()
 def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
-    """Return about how much a kernel in single precision lets residuals be off.
+    """An estimate of the error of residuals that a kernel in single precision causes.
 
-    As many roundings as there are multipliers, of either sign, in the row of the largest.
+    The errors of the products in the row of the largest multiplier, added up as independent ones.
     """
     row, total = 0, 0.0
     for k in range(state.shape[1]):
@@ -102,7 +104,7 @@ def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
 
 @compiled(inner=True)
 def _newton_ns(state: np.ndarray, count: int) -> float:
-    """What Newton's method is expected to take.
+    """How long Newton's method is expected to take for this C, in nanoseconds.
 
     count : rows of its first working set
     """
@@ -138,7 +140,11 @@ def _solve_one_C(
 
     A round that changes nothing counts as an iteration, so that every solve ends.
 
-    Returns iterations and status, the number of members, and what it took beside ``spent``.
+    n_members : of the compact kernel, from the last C
+    level : an estimate of the intercept
+    spent_ns : estimated time of the last C
+
+    Returns iterations, status, the number of members, and the estimated time of this C.
     """
     done, idle, n, start_ns, newton_ns = 0, 0, state.shape[1], spent_ns, 0.0
     while True:
@@ -188,7 +194,7 @@ def _solve_one_C(
             level = intercept_of(work, n_members)
         spent_ns += iterations * iteration_ns
         done += max(1, iterations)
-        # What a round leaves undone without a step, the next would leave, too.
+        # If a round made no progress the next would make none either.
         idle = idle + 1 if iterations == 0 or status == STALLED else 0
 
 
@@ -216,8 +222,11 @@ def walk_easily(
 ) -> tuple[int, bool]:
     """Solve for every C by SMO, until one is hard.
 
-    convex : whether the kernel is positive definite; else every C starts from multipliers of 0,
-        and none is hard
+    slot : int64 (n,), the row of ``kernel`` of each row
+    compact, compact_diagonal, work : work space of the working set
+    convex : whether the kernel is positive definite; otherwise every C starts from multipliers of
+        0, and none is hard
+    betas, residuals, ... : the fields of ``Path``, output
 
     Returns how many C were solved, and whether the next is hard.
     """
@@ -264,19 +273,23 @@ def walk_easily(
 
 
 class _HardWalk:
-    """The walk from the C on that is hard.
+    """The walk from the first hard C on.
 
     Parameters
     ----------
     kernel : float32 array of shape (n, n)
-    exact : rows in double precision
-    given, state, numbers : see ``problem``
-    tol : which the rounding of ``kernel`` is held against
+    exact : ExactRows
+        The kernel in double precision.
+    problem_data, state, numbers : arrays, see ``problem``
+    tol : float
+        Tolerance of the problem, with which the rounding of ``kernel`` is compared.
 
     Attributes
     ----------
-    in_single : bool, whether it goes on with the kernel in single precision
-    n_single : int, how many C were solved with it
+    in_single : bool
+        Whether it now uses the kernel in single precision.
+    n_single : int
+        How many C were solved with that.
     """
 
     def __init__(
@@ -292,7 +305,7 @@ class _HardWalk:
         self.problem_data, self.state, self.numbers, self.n_single = problem_data, state, numbers, 0
         self._kernel, self._most_rounded = kernel, _ROUNDED_FRACTION * tol
         self._hopeless = _HOPELESS_FACTOR * tol
-        self._exact: ExactRows | None = exact  # while there is room
+        self._exact: ExactRows | None = exact  # None once its memory is full
         self._capacity = min(_LARGEST_WORKING_SET, max(2, n))
         self._compact = scratch("compact", self._capacity, self._capacity + 16)
         self._work = np.empty((6, self._capacity))
@@ -300,7 +313,7 @@ class _HardWalk:
         self._use(None)
 
     def _use(self, exact: ExactRows | None) -> None:
-        """Go on with the kernel in double precision, or, None, in single."""
+        """Switch to the kernel in double precision, or, with None, in single precision."""
         self.in_single = exact is None
         if exact is None:
             self._store, self._slot = self._kernel, np.arange(len(self._kernel))
@@ -314,14 +327,14 @@ class _HardWalk:
         self.numbers[PLACE] = -1
 
     def _hold(self, rows: np.ndarray) -> None:
-        """See that the kernel of some rows is there; go on in single precision without room."""
+        """Load the kernel of some rows; switch to single precision if there is no room for it."""
         if not self.in_single and self._exact is not None and not self._exact.hold(rows):
             self._exact = None
             self._use(None)
             self._make_residuals()
 
     def _goes_on_in_double(self, stalled: bool) -> bool:
-        """Whether single precision no longer did, and there is room for double."""
+        """Switch to double precision if single no longer suffices; whether it was done."""
         if not self.in_single or self._exact is None:
             return False
         if not stalled and _rounded(self._kernel, self.state) <= self._most_rounded:
@@ -333,7 +346,7 @@ class _HardWalk:
         return not self.in_single
 
     def _make_residuals(self) -> None:
-        """Make the residuals of this C and the last from the multipliers."""
+        """Compute the residuals of this C and the last again, from the multipliers."""
         state = self.state
         for beta, residual in ((BETA, RESIDUAL), (OLD_BETA, OLD_RESIDUAL)):
             moved = np.flatnonzero(state[beta])
@@ -347,7 +360,7 @@ class _HardWalk:
         subtract_rows(self.state, target, n, self._store, slots, factors, len(rows))
 
     def _balance(self) -> None:
-        """See that multipliers sum to 0: what Newton steps miss is small, but so may C be."""
+        """Correct the multipliers' sum to 0: Newton steps miss it by little, but C may be tiny."""
         beta, lower, upper = self.state[BETA], self.state[LOWER], self.state[UPPER]
         rows = np.flatnonzero((lower < beta) & (beta < upper))
         excess = float(beta.sum())
@@ -359,7 +372,7 @@ class _HardWalk:
         self.subtract(RESIDUAL, rows, change)
 
     def solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
-        """Solve for one C, in the precision that it takes; iterations and status."""
+        """Solve for one C, in the precision that it needs; returns iterations and status."""
         if self.in_single and _rounded(self._kernel, self.state) > self._hopeless:
             self._goes_on_in_double(stalled=True)
             level = intercept_of(self.state, self.state.shape[1])
@@ -372,7 +385,7 @@ class _HardWalk:
         return done, status
 
     def _solve(self, level: float, tol: float, limit: int) -> tuple[int, int]:
-        """Solve working sets until every row meets the stopping rule; iterations and status."""
+        """Solve working sets until every row meets the stopping rule, in the current precision."""
         state, numbers, n, work = self.state, self.numbers, self.state.shape[1], self._work
         done, idle = 0, 0
         while True:
@@ -411,7 +424,7 @@ class _HardWalk:
                 )
                 iterations += steps
             change = work[BETA, :m] - state[BETA, rows]
-            if not np.isfinite(change).all():  # of a kernel that its rounding leaves not definite
+            if not np.isfinite(change).all():  # rounding has left the kernel not definite
                 return done, STALLED
             moved = np.flatnonzero(change)
             state[BETA, rows] = work[BETA, :m]
@@ -438,18 +451,26 @@ def walk(
     ----------
     kernel : float32 array of shape (n, n), exactly symmetric
     diagonal : float32 array of shape (n,)
-    exact : the same kernel in double precision; None for a kernel that is not positive
-        definite: every C then starts from 0, as in LIBSVM
-    places : int64 (n,), where among the rows of ``exact`` the problem's are; None for all
-    given : the problem, float64 (5 or 3, n), see ``problem``
+    exact : ExactKernel or None
+        The same kernel in double precision; None for a kernel that is not positive definite:
+        every C then starts from multipliers of 0, as in LIBSVM.
+    row_numbers : int64 array of shape (n,), or None for all
+        The problem's rows as numbers of the rows of ``exact``.
+    problem_data : float64 array of shape (5, n) or (3, n), see ``problem``
     Cs : float64 array of shape (n_C,), ascending
-    tol, limit : stopping tolerance, and the largest number of iterations for one C
-    out : Path, output
+    tol : float
+        Tolerance of the stopping rule.
+    limit : int
+        The most iterations for one C.
+    out : Path
+        Output.
 
     Returns
     -------
-    solved : int, how many C; the rest has the last one's solution
-    single : int, how many C have one from a kernel in single precision
+    solved : int
+        How many C were solved; larger ones have the solution of the last.
+    single : int
+        How many C have a solution from the kernel in single precision.
     """
     n = problem_data.shape[1]
     state, numbers = new_state(problem_data, Cs[0])

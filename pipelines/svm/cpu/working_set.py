@@ -1,14 +1,16 @@
-"""The rows an inner solve works on, and their kernel kept compact.
+"""The rows an inner solve works on, and their compact kernel.
 
-Most rows of a problem are far from changing: at a bound, with the right sign of
-gradient.  Leaving them out (shrinking, T. Joachims, "Making large-scale SVM
-learning practical", 1999) makes an SMO iteration cost the size of the working
-set instead of the size of the problem.  Their residual is brought up to date
-after each inner solve, from the multipliers that changed, so nothing is lost:
-the stopping rule is always tested on every row.
+Most rows of a problem are far from changing: at a bound, with the right sign of gradient.  To leave
+them out (shrinking) makes an SMO iteration cost the size of the working set instead of the size of
+the problem.  Their residuals are updated after each inner solve, from the multipliers that changed,
+so nothing is lost: the stopping rule is always tested on every row.
 
-Everywhere ``state`` and ``numbers`` are arrays whose rows ``problem`` names, of which the first
-n columns are worked on.
+Everywhere ``state`` and ``numbers`` are arrays whose rows ``problem`` names; their first n columns
+are used.
+
+References
+----------
+T. Joachims, "Making large-scale SVM learning practical", Advances in Kernel Methods, 1999.
 """
 
 import numpy as np
@@ -27,7 +29,7 @@ def subtract_rows(
     factors: np.ndarray,
     m: int,
 ) -> None:
-    """Compute ``state[target] -= factors @ kernel[rows]`` of the first m rows and factors.
+    """Compute ``state[target] -= factors @ kernel[rows]`` with the first m rows and factors.
 
     Four rows at a time, so that the residual is read and written a quarter as
     often as the kernel.
@@ -51,7 +53,7 @@ def subtract_rows(
 
 @compiled()
 def optimality(state: np.ndarray, n: int) -> tuple[float, float, int, int]:
-    """Return largest residual that may rise, smallest that may fall, and their rows."""
+    """The largest residual of rows that may rise, the smallest that may fall, and their rows."""
     top, bottom, i, j = -np.inf, np.inf, -1, -1
     for k in range(n):
         r = state[RESIDUAL, k]
@@ -64,10 +66,10 @@ def optimality(state: np.ndarray, n: int) -> tuple[float, float, int, int]:
 
 @compiled()
 def intercept_of(state: np.ndarray, n: int) -> float:
-    """Return the b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
+    """The b of ``f(x) = sum_j beta_j K(x, j) + b``, by LIBSVM's rule.
 
-    The mean residual of the free multipliers; with none free, the middle of the
-    interval that the rows at their bounds leave.
+    The mean residual of the free multipliers; if none is free, the middle of the interval that the
+    rows at their bounds allow.
     """
     total, n_free = 0.0, 0
     top, bottom = -np.inf, np.inf
@@ -90,9 +92,8 @@ def select_rows(
 ) -> int:
     """Mark as ``CHOSEN`` the rows an inner solve needs; returns their number.
 
-    Free multipliers, and those that violate their condition against ``level``, an
-    estimate of the intercept; rows i and j, the worst pair, in any case, so that
-    each inner solve gains.
+    Free rows, those that violate optimality at ``level``, an estimate of the intercept, and in any
+    case rows i and j, the pair that violates most: each inner solve then makes progress.
     """
     count = 0
     for k in range(n):
@@ -109,9 +110,9 @@ def select_rows(
 def keep_worst(
     state: np.ndarray, numbers: np.ndarray, level: float, i: int, j: int, most: int
 ) -> int:
-    """Leave as many ``CHOSEN`` rows as there is room for, of ``select_rows``; returns how many.
+    """Reduce the rows that ``select_rows`` has ``CHOSEN`` to ``most``; returns their number.
 
-    The worst pair, free multipliers, and of each kind those that violate most.
+    The worst pair first, then free rows, then others; of each, those that violate most.
     """
     rows = np.flatnonzero(numbers[CHOSEN])
     beta = state[BETA, rows]
@@ -124,11 +125,11 @@ def keep_worst(
 
 
 def keep_most_violating(state: np.ndarray, numbers: np.ndarray, most: int) -> None:
-    """Leave ``CHOSEN`` as many rows as there is room for, with as many to rise as to fall.
+    """Choose ``most`` rows, half of them to rise and half to fall.
 
-    Of those that may rise the largest residuals, of those that may fall the smallest. Rows that
-    violate most against an estimate of the intercept all have to move the same way where it is
-    off, and then none but the worst pair can.
+    The largest residuals of those that may rise, and the smallest of those that may fall. If rows
+    were compared with an estimate of the intercept that is off, all would have to move the same
+    way, and only the worst pair could.
     """
     beta, residual = state[BETA], state[RESIDUAL]
     rank = np.full(beta.size, beta.size)
@@ -150,13 +151,15 @@ def gather(
     n_members: int,
     compact: np.ndarray,
 ) -> int:
-    """Bring the compact kernel to hold at least the chosen rows.
+    """Make the chosen rows members of the compact kernel; returns the number of members.
 
-    Members of earlier solves stay while they are few against those needed: a
-    member costs a lane in each iteration, a new row costs a gather.  Returns the
-    number of members; ``PLACE`` holds each row's position among them, or -1.
+    Members of earlier solves stay while they are few: a member costs time in each iteration, a new
+    row has to be gathered.  ``PLACE`` holds the position of each row among the members, or -1.
 
-    kernel : (m, n), and slot : int64 (n,), where in it the kernel row of each row is
+    kernel : (m, n), float32 or float64
+    slot : int64 (n,), the row of ``kernel`` of each row
+    n_chosen, n_members : how many rows are chosen, and members so far
+    compact : float (capacity, > capacity), output
     """
     missing = 0
     for k in range(n):

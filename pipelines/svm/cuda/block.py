@@ -1,13 +1,13 @@
-"""The state of a thread block, and collective operations of its threads, on a GPU and in numba's
+"""The state of a thread block and collective operations of its threads, on a GPU and in numba's
 simulator.
 
-The simulator (``NUMBA_ENABLE_CUDASIM=1``) has no warps: there a warp is one
-thread, the exchange between lanes falls away, and all else is the same text.
-The number of threads is a constant of each compiled kernel; it is passed as an argument,
-which inlining makes a constant everywhere.  A GPU's block has 32 times a power of two.
+The simulator (``NUMBA_ENABLE_CUDASIM=1``) has no warps: there a warp is one thread, nothing is
+exchanged between lanes, and all other code is the same.  The number of threads is a constant of
+each compiled kernel.  It is passed as an argument, which inlining makes a constant everywhere.  On
+a GPU it is 32 times a power of two.
 
-The simulator also swaps its own ``cuda`` into one module at a time, so that a device
-function of another file must not name ``cuda``: the barrier is wrapped here.
+The simulator swaps its own ``cuda`` into one module at a time, so a device function in another
+file must not name ``cuda``: the barrier is wrapped here.
 """
 
 import threading
@@ -21,10 +21,10 @@ from numba.cuda.core import config
 
 SIMULATED: bool = bool(config.ENABLE_CUDASIM)
 WARP = 1 if SIMULATED else 32
-# Above every place: no row found.
+# Larger than every row number: no row was found.
 NOWHERE = 1 << 30
 
-# Added to a float32 of small magnitude, it rounds it to an integer.
+# Added to a float32 of small magnitude, this rounds it to an integer.
 SHIFTER = np.float32(12582912)
 
 _ALL_LANES = 0xFFFFFFFF
@@ -34,14 +34,14 @@ device: Callable[..., Any]
 if SIMULATED:
 
     def device(function):
-        """Return the function itself: on a CPU, device functions are ordinary ones."""
+        """The function itself: on a CPU device functions are ordinary ones."""
         return function
 
     def barrier() -> None:
         threading.current_thread().syncthreads()  # type: ignore[attr-defined]
 
     def exchange(value, distance):
-        """Return the value: a warp of one lane has nobody to exchange it with."""
+        """The value itself: a warp has only one lane here."""
         return value
 
     def nanoseconds() -> int:
@@ -69,15 +69,15 @@ else:
 
     @device
     def exchange(value, distance):
-        """Return the value of the lane whose number differs in the bit ``distance``."""
+        """The value of the lane whose number differs in the bit ``distance``."""
         return cuda.shfl_xor_sync(_ALL_LANES, value, distance)
 
     @intrinsic
     def nanoseconds(context):
-        """Return the time of the GPU's clock, of which differences alone mean anything."""
+        """The time of the GPU's clock, of which only differences have a meaning."""
 
         def read(context, builder, signature, arguments):
-            # numba-cuda has no function for it. libcu++ takes its time from the same register.
+            # numba-cuda has no function for it; libcu++ reads the same register.
             form = ir.FunctionType(ir.IntType(64), [])
             clock = ir.InlineAsm(form, "mov.u64 $0, %globaltimer;", "=l", side_effect=True)
             return builder.call(clock, [])
@@ -86,28 +86,28 @@ else:
 
     @device
     def reciprocal(value):
-        """Return 1 / value in float32, to two units in the last place."""
+        """1 / value in float32, to two units in the last place."""
         return libdevice.fast_fdividef(np.float32(1), value)
 
     @device
     def fused(a, b, c):
-        """Return a * b + c in float32, rounded once; the simulator's may round twice."""
+        """a * b + c in float32, rounded once; the simulator's may round twice."""
         return libdevice.fmaf(a, b, c)
 
     @device
     def power_of_two(shifted):
-        """Return 2**n of ``shifted = SHIFTER + n``: n stands in the low bits of its mantissa."""
+        """2**n for ``shifted = SHIFTER + n``: n is in the low bits of its mantissa."""
         bits = np.int32(libdevice.float_as_int(shifted) << np.int32(23))
         return libdevice.int_as_float(np.int32(bits + np.int32(0x3F800000)))
 
 
-# A block's state: named tuples, which numba passes as their parts at no cost.
+# The state of a block. numba passes named tuples as their separate parts, at no cost.
 
 
 class Products(NamedTuple):
     """The inputs of kernel values.
 
-    shared : float32 (n, n), shared products
+    shared : float32 (n, n), products that all gammas share
     gamma, coef0 : float32; degree : int
     """
 
@@ -120,7 +120,7 @@ class Products(NamedTuple):
 class Exact(NamedTuple):
     """The inputs of kernel values in double precision.
 
-    source : what they are made of beside ``shared``, see ``hard``
+    source : what they are computed from beside ``shared``, see ``hard``
     gamma, coef0 : float64
     """
 
@@ -134,8 +134,9 @@ class Exact(NamedTuple):
 class BlockRows(NamedTuple):
     """The rows of a binary problem, in device memory.
 
-    signed : float64 (n,), weight times label; columns : int32 (n,), of the shared
-    products; residual, beta : float64 (n,)
+    signed : float64 (n,), weight times label
+    columns : int32 (n,), the rows' numbers in the shared products
+    residual, beta : float64 (n,)
     """
 
     signed: Any
@@ -147,9 +148,9 @@ class BlockRows(NamedTuple):
 class Sides(NamedTuple):
     """The two sides of a binary problem.
 
-    pulls : float64 (n_classes, n_columns), kernel times fold weights over each class;
-    factors : float64 (n_classes,), what multiplies C; first, second : class numbers,
-    second -1 for all others
+    pulls : float64 (n_classes, n_columns), kernel times fold weights over each class
+    factors : float64 (n_classes,), what multiplies C
+    first, second : class numbers; second is -1 for all others
     """
 
     pulls: Any
@@ -159,7 +160,7 @@ class Sides(NamedTuple):
 
 
 class WorkSpace(NamedTuple):
-    """Work space in device memory, a place for each row of the largest problem.
+    """Work space in device memory, an element for each row of the largest problem.
 
     changes, factors : float64; members, columns : int32
     """
@@ -173,8 +174,8 @@ class WorkSpace(NamedTuple):
 class Near(NamedTuple):
     """The members of an inner solve, in shared memory.
 
-    residual, beta, bounds : float64, a bound with the sign of its row's label;
-    marks : int32, what a row may do
+    residual, beta, bounds : float64; a bound has the sign of its row's label
+    marks : int32, whether a row may rise and fall, see ``mark_of``
     """
 
     residual: Any
@@ -186,11 +187,11 @@ class Near(NamedTuple):
 class Free(NamedTuple):
     """The free members of an inner solve, in device memory, for Newton's method.
 
-    factor : float64 (width + ``EXTRA_ROWS``, width), see ``factor``
-    rows, spare : int32, a place for each row of the largest problem: the members, in the
-        factor's order, and work space
-    d, v, move, pinned : float64 (width,): two directions, the step, and whether it puts a
-        row at its upper bound (above 0) or its lower one (below)
+    factor : float64 (width + ``EXTRA_ROWS``, width), see ``newton``
+    rows, spare : int32, an element for each row of the largest problem: the members in the order of
+        the factor, and work space
+    d, v, move, pinned : float64 (width,): two directions, the step, and whether it puts a row at
+        its upper bound (above 0) or its lower one (below 0)
     """
 
     factor: Any
@@ -203,11 +204,12 @@ class Free(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Shared memory through which threads tell each other.
+    """Shared memory through which the threads of a block communicate.
 
-    tops, lows : float64, gains : float32, places, partners : int32 and facts : float64
-    (2, .), a place for each warp; counts : int32, one for each thread;
-    chunk_factors : float64 and chunk_columns : int32, rows that are taken off residuals
+    tops, lows : float64; gains : float32; places, partners : int32; facts : float64 (2, .); all
+        with an element for each warp
+    counts : int32, one for each thread
+    chunk_factors : float64, chunk_columns : int32; rows that are subtracted from residuals
     """
 
     tops: Any
@@ -223,19 +225,19 @@ class Parts(NamedTuple):
 
 @device
 def larger(a, b):
-    """Return the larger number; unlike ``max`` without five instructions for NaN."""
+    """The larger number, without the five instructions for NaN that ``max`` has."""
     return a if a > b else b
 
 
 @device
 def smaller(a, b):
-    """Return the smaller number; unlike ``min`` without five instructions for NaN."""
+    """The smaller number, without the five instructions for NaN that ``min`` has."""
     return a if a < b else b
 
 
 @device
 def top_of(value, at, lanes):
-    """Return the largest value and its lane among each ``lanes`` lanes; the lowest of a tie."""
+    """The largest value among each ``lanes`` lanes and its ``at``; the lowest one of a tie."""
     distance = lanes // 2
     while distance > 0:
         other, other_at = exchange(value, distance), exchange(at, distance)
@@ -247,7 +249,7 @@ def top_of(value, at, lanes):
 
 @device
 def low_of(value, lanes):
-    """Return the smallest value among each ``lanes`` lanes."""
+    """The smallest value among each ``lanes`` lanes."""
     distance = lanes // 2
     while distance > 0:
         value = smaller(value, exchange(value, distance))
@@ -257,7 +259,7 @@ def low_of(value, lanes):
 
 @device
 def sum_of(value, lanes):
-    """Return the sum of each ``lanes`` lanes: a butterfly adds in the same order for each."""
+    """The sum over each ``lanes`` lanes; a butterfly adds in the same order in every lane."""
     distance = lanes // 2
     while distance > 0:
         value += exchange(value, distance)
@@ -267,10 +269,10 @@ def sum_of(value, lanes):
 
 @device
 def join_tops(t, n_threads, values, places):
-    """Return the largest of the warps' values and its place, in every thread.
+    """The largest of the warps' values and its place, in every thread.
 
-    As many lanes take part as there are warps, and all groups of so many do the same.
-    Where a warp is one thread, it looks at all.
+    Groups of as many lanes as there are warps all do the same. If a warp is one thread it reads
+    all values.
     """
     n_warps = n_threads // WARP
     lanes = min(WARP, n_warps)
@@ -286,7 +288,7 @@ def join_tops(t, n_threads, values, places):
 
 @device
 def join_lows(t, n_threads, values):
-    """Return the smallest of the warps' values, in every thread."""
+    """The smallest of the warps' values, in every thread."""
     n_warps = n_threads // WARP
     lanes = min(WARP, n_warps)
     q = t % lanes
@@ -300,12 +302,12 @@ def join_lows(t, n_threads, values):
 
 @device
 def block_sum(t, n_threads, value, parts):
-    """Return the block's float64 sum, in every thread; always in the same order.
+    """The float64 sum over the block, in every thread, always added in the same order.
 
     parts : float64 shared (>= n_threads / WARP,)
     """
     value = sum_of(value, WARP)
-    barrier()  # all have read what an earlier reduction left in ``parts``
+    barrier()  # all threads have read what an earlier reduction left in ``parts``
     if t % WARP == 0:
         parts[t // WARP] = value
     barrier()  # every warp's part is there
@@ -322,7 +324,7 @@ def block_sum(t, n_threads, value, parts):
 
 @device
 def block_top(t, n_threads, value, at, parts, places):
-    """Return the block's largest value and its place, in every thread.
+    """The largest value in the block and its place, in every thread.
 
     parts : float64 shared; places : int32 shared (>= n_threads / WARP,)
     """
@@ -336,7 +338,7 @@ def block_top(t, n_threads, value, at, parts, places):
 
 @device
 def share_counts(t, n_threads, count, counts):
-    """Return the sum of the counts of the threads before this one, and of all.
+    """The sum of the counts of the threads before this one, and the sum of all.
 
     counts : int32 shared (n_threads,)
     """
@@ -353,6 +355,6 @@ def share_counts(t, n_threads, count, counts):
 
 @device
 def own_slice(t, n_threads, n):
-    """Return where this thread's contiguous share of n places begins and ends."""
+    """Begin and end of this thread's contiguous slice of n elements."""
     size = (n + n_threads - 1) // n_threads
     return min(n, t * size), min(n, t * size + size)

@@ -1,4 +1,4 @@
-"""The GPU, or numba's simulator in its place: arrays, launches, limits."""
+"""The GPU, or numba's simulator in its place: arrays, memory, launches and limits."""
 
 import warnings
 from collections.abc import Generator, Iterator
@@ -16,27 +16,33 @@ from pipelines.svm.cuda.block import SIMULATED
 
 _Item = TypeVar("_Item")
 
-# What every CUDA GPU gives a block without asking.
+# Bytes of shared memory that a block has on every CUDA GPU without an attribute set.
 _SHARED_FOR_ALL = 48 << 10
 
-# Shared memory the system keeps for itself in each resident block.
+# Bytes of shared memory that the system reserves in each resident block.
 RESERVED_SHARED = 1 << 10
 
-# How CUDA, cupy and cuBLAS say that memory is used up where they raise no ``MemoryError``.
+# Messages of CUDA, cupy and cuBLAS for used-up memory where they raise no ``MemoryError``.
 _NO_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "ALLOC_FAILED"
 
-# Compute capabilities with a float64 rate of half the float32 rate.
+# Compute capabilities whose float64 rate is half the float32 rate.
 _FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3)}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a launch.
+    """The limits of a device.
 
-    n_multiprocessors : how many run blocks at the same time
-    shared_block, shared_multiprocessor : bytes of shared memory
-    registers : of a multiprocessor
-    fast_float64 : whether products in float64 cost no more than twice float32's
+    Attributes
+    ----------
+    n_multiprocessors : int
+        How many run blocks at the same time.
+    shared_block, shared_multiprocessor : int
+        Bytes of shared memory of a block, and of a multiprocessor.
+    registers : int
+        Registers of a multiprocessor.
+    fast_float64 : bool
+        Whether products in float64 take no more than twice the time of float32.
     """
 
     n_multiprocessors: int
@@ -47,7 +53,7 @@ class Limits:
 
 
 def array_module(xp: Any = None) -> Any:
-    """Return ``xp`` itself, or the module for the device: cupy, or numpy under the simulator."""
+    """``xp`` itself, or by default cupy, or numpy under the simulator."""
     if xp is not None:
         return xp
     if SIMULATED:
@@ -58,7 +64,7 @@ def array_module(xp: Any = None) -> Any:
 
 
 def limits() -> Limits:
-    """Return the limits of the device; the simulator's are those of a small multiprocessor."""
+    """The limits of the current device; of the simulator, those of one small multiprocessor."""
     if SIMULATED:
         return Limits(1, _SHARED_FOR_ALL, 2 * _SHARED_FOR_ALL, 1 << 16, True)
     device = cuda.get_current_device()
@@ -78,11 +84,11 @@ def _pool(xp: Any) -> Any:
 
 @contextmanager
 def own_memory(xp: Any) -> Iterator[None]:
-    """Allocate this thread's arrays from a pool of its own, emptied at the end.
+    """Allocate this thread's arrays from a pool of its own, which is emptied at the end.
 
-    RAPIDS, once imported, has put plain ``cudaMalloc`` in the place of cupy's pool for the
-    whole process: scoring would wait for the device with every temporary. Where RMM has a pool
-    the arrays come from that.
+    RAPIDS, once imported, replaces cupy's pool by plain ``cudaMalloc`` for the whole process:
+    scoring would then wait for the device at every temporary array. If RMM has a pool, arrays come
+    from that one.
     """
     if xp is np or unused_in_pool() is not None:
         yield
@@ -97,7 +103,7 @@ def own_memory(xp: Any) -> Iterator[None]:
 
 
 def in_own_memory(xp: Any, items: Generator[_Item]) -> Iterator[_Item]:
-    """Yield items made with ``own_memory``, outside of which the caller is between two of them."""
+    """Run a generator with ``own_memory``, but its caller, between two items, without."""
     try:
         while True:
             with own_memory(xp):
@@ -111,14 +117,15 @@ def in_own_memory(xp: Any, items: Generator[_Item]) -> Iterator[_Item]:
 
 
 def is_device_out_of_memory(error: Exception) -> bool:
-    """Return whether an error says that the device's memory is used up."""
+    """Whether an error means that the device's memory is used up."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
 
 
 def free_bytes(xp: Any) -> int:
-    """Free device memory, that in our pool included; 1 GiB under the simulator.
+    """Bytes of free device memory, with what is free in our pool; 1 GiB under the simulator.
 
-    With a pool of RMM, the larger of what it and what the device has: an array lies in one of them.
+    With a pool of RMM, the larger of what is free in it and on the device, as an array lies in one
+    of them.
     """
     if xp is np:
         return 1 << 30
@@ -133,13 +140,13 @@ def synchronise(xp: Any) -> None:
 
 
 def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
-    """Grant a kernel dynamic shared memory, so that several of its blocks run at once.
+    """Let a kernel use so much dynamic shared memory, and several of its blocks run at once.
 
-    More than the common 48 KiB must be asked for. How much of a multiprocessor's memory is
-    shared memory, and how much is cache, is the driver's guess unless it is told: it might
-    leave room for one block where several were counted on.
+    More than 48 KiB has to be requested. The driver guesses how much of a multiprocessor's memory
+    is shared memory and how much is cache, unless it is told, and might leave room for one block
+    where several were planned.
 
-    numba-cuda has no public way (its issue 94); this sets attributes of the compiled
+    numba-cuda has no public function for it (its issue 94): this sets attributes of the compiled
     kernel as its own ``set_shared_memory_carveout`` does.
     """
     from cuda.bindings import driver
@@ -159,7 +166,20 @@ def _provide_shared(kernel: Any, arguments: list, n_bytes: int) -> None:
 
 
 def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_bytes: int = 0) -> None:
-    """Start a kernel on numpy (simulator) or cupy arrays, on cupy's and numba's default stream."""
+    """Start a kernel on the default stream, which cupy and numba share.
+
+    Parameters
+    ----------
+    kernel : numba kernel
+    grid : int or tuple of int
+        Blocks.
+    block_size : int
+        Threads of a block.
+    arguments : list
+        Numbers and cupy arrays; under the simulator numpy arrays.
+    shared_bytes : int, default 0
+        Bytes of dynamic shared memory of a block.
+    """
     if SIMULATED:
         kernel[grid, block_size, 0, shared_bytes](*arguments)
         return
@@ -170,6 +190,6 @@ def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_byte
     if shared_bytes:
         _provide_shared(kernel, arguments, shared_bytes)
     with warnings.catch_warnings():
-        # A grid of few blocks is what a small problem needs.
+        # numba warns of grids of few blocks, which are right for small problems.
         warnings.simplefilter("ignore", NumbaPerformanceWarning)
         kernel[grid, block_size, 0, shared_bytes](*arguments)

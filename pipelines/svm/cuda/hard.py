@@ -1,14 +1,13 @@
-"""An inner solve of a problem that is hard: a short SMO, then Newton's method, in double precision.
+"""An inner solve of a hard problem: a short SMO, then Newton's method, in double precision.
 
-A multiplier of 1e4 makes of the rounding of a kernel in single precision more than the
-tolerance, and that rounding leaves the kernel of some hundred free rows not definite.  So
-what is hard is solved on values in double precision, which are made when they are wanted: from
-the rows themselves where these have few features, as those of a table do (``ROWS``), else from
-shared products and, kept beside them, what their rounding to single precision left off, so that
-both have 48 bits (``PRODUCTS``).  A pair of rows has the same value, to the last digit,
-whichever of them is asked for.
+Times a multiplier of 1e4 the rounding of a kernel in single precision exceeds the tolerance, and
+it leaves the kernel of some hundred free rows not definite.  Hard problems are therefore solved
+on values in double precision, which are computed on demand.  They come from the rows themselves if
+these have few features, as those of a table do (``ROWS``); otherwise from the shared products and
+what rounding these to single precision left off, which together have 48 bits (``PRODUCTS``).  A
+pair of rows has the same value, to the last digit, in either order.
 
-When a problem is hard, and why: ``pipelines.svm.rules`` and ``docs/path-solver.md``; the same on
+When a problem is hard, and why: ``pipelines.svm.rules`` and ``docs/path-solver.md``.  The same on
 the CPU: ``pipelines.svm.cpu.walk``.
 """
 
@@ -23,39 +22,40 @@ from pipelines.svm.cuda.newton import EXTRA_ROWS, KEPT, solve_active
 from pipelines.svm.rules import SMO_FRACTION
 from pipelines.svm.solutions import CONVERGED
 
-# A problem is hard at a C from so many iterations of SMO on, from this share of the values of its
-# members' kernel (by the instructions of each, some thirty Newton steps), and from this share of
-# the values of its support vectors with all rows, which residuals in double precision take: else
-# one that is easy at every C would wait longer for these than SMO does for it all.
+# A problem is hard at a C once SMO has taken the largest of: so many iterations; this fraction of
+# the number of values in its members' kernel (by the instructions of each, some thirty Newton
+# steps); and this fraction of the number of values of its support vectors with all rows, which
+# residuals in double precision need.  Without the last, a problem that is easy at every C would
+# spend more time on these than SMO on all of it.
 HARD_ITERATIONS, HARD_RATIO, VALUES_FRACTION = 1000, 0.125, 1 / 2000
 
-# Numbers that are kept from one call of a solve to the next.
+# How many numbers are saved from one call of a solve to the next.
 KEPT_HARD = 1 + KEPT
 
-# Of more free rows than this share of the members that there is room for, those that violate
-# would find none: SMO goes on alone.
+# If more rows are free than this fraction of the members there is room for, too little room is left
+# for rows that violate optimality, and SMO continues alone.
 FREE_FRACTION = 0.75
 
 
 def hard_shape(width: int) -> tuple[int, int]:
-    """Return the float64 shape of a block's kernel, diagonal and factor."""
+    """The shape of the float64 array of a block's kernel, diagonal and factor."""
     return 2 * width + 1 + EXTRA_ROWS, width
 
 
-# The sources of values in double precision, see above: float64 (n_features, n), and float32
-# (n, n).  Of more features than these a value costs more than the memory for the latter.
+# The sources of values in double precision, see above: rows, float64 (n_features, n), or remainders
+# of products, float32 (n, n).  From this many features a value from rows takes too long.
 ROWS, PRODUCTS = "rows", "products"
 MOST_FEATURES = 256
 
 
 def exact_source(n_features: int) -> str:
-    """Return the source of a data set's kernel values in double precision."""
+    """The source of kernel values in double precision for rows of so many features."""
     return ROWS if n_features <= MOST_FEATURES else PRODUCTS
 
 
 @device
 def _rbf(product, gamma, coef0, degree):
-    # As in single precision; here the difference to 1 is exact enough.
+    # Less 1, as in single precision; in double the subtraction is exact enough.
     return math.exp(-gamma * product) - 1.0
 
 
@@ -72,27 +72,27 @@ def _poly(product, gamma, coef0, degree):
     return value
 
 
-# Those that are positive definite: no other is ever hard.
+# The positive definite kernels; with another no problem is ever hard.
 _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly}
 
 
 @cache
 def hard_functions(name: str, source: str):
-    """Return two device functions for a kernel function: of an inner solve and of residuals."""
+    """The device functions ``solve_hard`` and ``subtract`` for a kernel and a source of values."""
     of_distances, value_at = name == "rbf", _VALUES.get(name, _linear)
     shift = 1.0 if of_distances else 0.0
     solve = inner_solver(name)
 
     @device
     def term(feature, other_feature):
-        """Return what a feature adds to the product of two rows."""
+        """What a feature adds to the product, or squared distance, of two rows."""
         if of_distances:
             return (feature - other_feature) * (feature - other_feature)
         return feature * other_feature
 
     @device
     def of_rows(exact, column, a, b, c, d):
-        """Return products of one row with four."""
+        """Products of one row with four others."""
         w, x, y, z = 0.0, 0.0, 0.0, 0.0
         for f in range(exact.source.shape[0]):
             feature = exact.source[f]
@@ -121,7 +121,7 @@ def hard_functions(name: str, source: str):
 
     @device
     def four(exact, column, a, b, c, d):
-        """Return kernel values of one row with four."""
+        """Kernel values of one row with four others."""
         w, x, y, z = products_of(exact, column, a, b, c, d)
         gamma, coef0, degree = exact.gamma, exact.coef0, exact.degree
         return (
@@ -133,7 +133,7 @@ def hard_functions(name: str, source: str):
 
     @device
     def gather(t, n_threads, m, columns, exact, matrix):
-        """Gather kernel values like ``gatherer``, in float64."""
+        """Compute the members' kernel like ``gatherer``, in float64."""
         padded = round_up(m, n_threads)
         last = matrix.shape[1]
         for q in range(t, padded, n_threads):
@@ -158,9 +158,9 @@ def hard_functions(name: str, source: str):
 
     @device
     def subtract(t, n_threads, rows, begin, end, m, work, exact):
-        """Subtract all m packed rows like ``row_subtractor``, in float64, for some residuals.
+        """Subtract all m packed rows like ``row_subtractor``, in float64, from some residuals.
 
-        begin, end : those from one, a multiple of the threads, to before the other
+        begin, end : from ``begin``, a multiple of the number of threads, to before ``end``
         """
         for k in range(begin + t, end, n_threads):
             column, r = np.uint32(rows.columns[k]), rows.residual[k]
@@ -188,16 +188,17 @@ def hard_functions(name: str, source: str):
     def solve_hard(
         t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, saved_state, parts
     ):
-        """Run SMO and Newton steps on m members; or only some, and more in the next call.
+        """Run SMO and then Newton steps on m members, some of them in each call.
 
-        finest : the tolerance that will be asked for in the end
-        limit : of iterations and steps, in all calls
+        tol : tolerance of this solve
+        finest : tolerance of the problem, which later solves have to meet
+        limit : of iterations and steps, in all calls together
         space : float64 (*hard_shape(width)); spare : int32 (>= m,)
-        work : Work, whose columns are the members', overwritten but for its members
-        kept : float64 (``KEPT_HARD``,), below 0 at first: the steps that are left, and what
-            ``solve_active`` keeps
+        work : WorkSpace, with the members' columns; all but its members is overwritten
+        saved_state : float64 (``KEPT_HARD``,), below 0 at first: the remaining steps, and what
+            ``solve_active`` saves
 
-        Returns iterations and status, which is ``UNFINISHED`` while a call is to go on.
+        Returns iterations and status; ``UNFINISHED`` means that another call has to continue.
         """
         width = space.shape[1]
         matrix, factor = space[: width + 1], space[width + 1 :]
@@ -208,11 +209,11 @@ def hard_functions(name: str, source: str):
             barrier()  # a row of the matrix is not read by its writer alone
             most = min(limit, int(SMO_FRACTION * m))
             iterations, status = solve(t, n_threads, m, near, matrix, tol, most, parts)
-            # A round is no more steps than members: then all rows are looked at.
+            # A round takes at most as many steps as there are members; then all rows are tested.
             n_left = min(limit - iterations, m)
         if n_left > 0:
             barrier()  # members of other owners are read
-            # The members' columns are not looked at any more.
+            # The members' columns are no longer needed, and serve as the list of free members.
             free = Free(
                 factor,
                 work.columns,

@@ -1,24 +1,27 @@
 """SMO of a thread block on the member rows of a binary problem.
 
-The dual is that of ``pipelines.svm.cpu.smo``: signed multipliers ``beta``, residual
-``y - K beta``, a row may rise below its upper bound and fall above its lower one.
-Working set selection WSS 2 of R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set
-selection using second order information for training SVM", JMLR 6 (2005), and
-LIBSVM's stopping rule.
+The dual is that of ``pipelines.svm.cpu.smo``: signed multipliers ``beta``, residual ``y - K beta``;
+a row may rise below its upper bound and fall above its lower one.  Pairs are chosen by WSS 2 of
+Fan, Chen and Lin, and LIBSVM's stopping rule ends the solve.
 
-The members' kernel is made once for a solve and kept compact, as on the CPU: its rows
-are read in a row, and no exponential is in the loop.  It lies in device memory, of
-which the first-level cache keeps the rows just read.
+The members' kernel is computed once for a solve and kept compact, as on the CPU: its rows are read
+contiguously, and no exponential is in the loop.  It lies in device memory; the first-level cache
+holds the rows just read.
 
-Thread t owns the members t, t + T, t + 2 T, ... (T threads): it alone reads and
-writes their residual and mark.  What others must know of a row they learn
-through the parts of a reduction, so an iteration needs two barriers:
+Thread t owns the members t, t + T, t + 2 T, ... (T threads): only it reads and writes their
+residual and mark.  Other threads learn about a row through the parts of a reduction, so an
+iteration needs two barriers:
 
-    pass A   take the last step off the residuals; find row i        barrier
+    pass A   subtract the last step from the residuals; find row i   barrier
     pass B   with the kernel of row i, find its partner j            barrier
 
-Parts of A and of B lie apart.  Nobody overwrites A's before all have read them,
-because a barrier of B lies between, and the other way round.
+The parts of A and of B are separate arrays.  No thread overwrites those of A before all have read
+them, because a barrier of B lies in between, and vice versa.
+
+References
+----------
+R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working set selection using second order information for
+training SVM", JMLR 6, 2005.
 """
 
 from functools import cache
@@ -41,19 +44,19 @@ from pipelines.svm.cuda.block import (
 from pipelines.svm.cuda.kernel_values import self_function, value_function
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
-# A mark: what a member may do.
+# Bits of a mark: whether a member may rise, and whether it may fall.
 RISE, FALL = 1, 2
 
-# As LIBSVM's TAU: the smallest curvature along a pair.
+# The smallest curvature along a pair, as LIBSVM's TAU.
 _MIN_CURVATURE = 1e-12
 
-# Of one solve: counted in 32 bits.
+# The most iterations of one solve, which are counted in 32 bits.
 _MOST_ITERATIONS = 2**31 - 1
 
 
 @device
 def mark_of(beta, bound):
-    """Return whether a row may rise, fall or both; ``bound`` has the sign of its label."""
+    """Whether a row may rise, fall or both; ``bound`` has the sign of its label."""
     mark = 0
     if beta < larger(bound, 0.0):
         mark |= RISE
@@ -64,24 +67,24 @@ def mark_of(beta, bound):
 
 @device
 def round_up(m, n_threads):
-    """Return the next multiple of the number of threads."""
+    """m rounded up to a multiple of the number of threads."""
     return np.int32((np.int32(m) + np.int32(n_threads - 1)) // np.int32(n_threads) * n_threads)
 
 
 @device
 def owner(p, n_threads):
-    """Return the thread that owns member p."""
+    """The thread that owns member p."""
     return np.uint32(p) % np.uint32(n_threads)
 
 
 @cache
 def gatherer(name: str):
-    """Return the device function that makes the members' kernel, for one kernel function."""
+    """The device function that computes the members' kernel, for one kernel function."""
     value_at = value_function(name)
 
     @device
     def load(products, p, m, columns, column):
-        """Return the shared product of member p and a column; 0 beyond the last."""
+        """The shared product of member p and a column; 0 beyond the last member."""
         value = np.float32(0)
         if p < m:
             value = products.shared[np.uint32(columns[np.uint32(p)]), column]
@@ -97,10 +100,10 @@ def gatherer(name: str):
 
     @device
     def gather(t, n_threads, m, columns, products, matrix):
-        """Return kernel values between m members; 0 up to the next multiple of the threads.
+        """Compute kernel values between m members; columns are padded with 0 to the threads.
 
-        columns : int32 (m,), of ``products.shared``; matrix : float32 (width + 1, width),
-        output: a row for each member, and in the last the diagonal
+        columns : int32 (m,), the members' numbers in ``products.shared``
+        matrix : float32 (width + 1, width), output: a row for each member, the diagonal in the last
         """
         m, stride, padded = np.int32(m), np.int32(n_threads), round_up(m, n_threads)
         last = np.uint32(matrix.shape[1])
@@ -110,7 +113,7 @@ def gatherer(name: str):
             if real:
                 column = np.uint32(columns[position])
             p = np.int32(0)
-            # Four at once, so that four loads are on their way.
+            # Four at once, so that four loads are in flight.
             while p < m:
                 r, u, v = np.int32(p + 1), np.int32(p + 2), np.int32(p + 3)
                 a = load(products, p, m, columns, column)
@@ -130,12 +133,12 @@ def gatherer(name: str):
 
 @cache
 def inner_solver(name: str):
-    """Return the device function that solves the members, for one kernel function."""
+    """The device function that solves the members' problem by SMO, for one kernel function."""
     self_at = self_function(name)
 
     @device
     def load(p, padded, row):
-        """Return a value of a row of the matrix; 0 beyond the last."""
+        """A value of a row of the matrix; 0 beyond the last."""
         value = np.float32(0)
         if p < padded:
             value = row[np.uint32(p)]
@@ -143,7 +146,7 @@ def inner_solver(name: str):
 
     @device
     def advance(p, padded, value_i, value_j, step, near, best, at, low):
-        """Apply the last step to one member, and keep the most violating one (pass A)."""
+        """Pass A for one member: apply the last step, and update the most violating one."""
         if p < padded:
             position = np.uint32(p)
             r = near.residual[position] - step * (np.float64(value_i) - np.float64(value_j))
@@ -157,9 +160,9 @@ def inner_solver(name: str):
 
     @device
     def weigh(p, padded, k_ip, r_i, k_ii, near, matrix, best, at):
-        """Return the decrease of the dual that the pair of member p and row i promises.
+        """Pass B for one member: update the pair with row i that promises the largest decrease.
 
-        In single precision: it only ranks the candidates.
+        In single precision, as it only ranks the pairs.
         """
         if p < padded and near.marks[np.uint32(p)] & FALL != 0:
             gap = np.float32(r_i - near.residual[np.uint32(p)])
@@ -178,17 +181,21 @@ def inner_solver(name: str):
 
         Parameters
         ----------
-        t, n_threads : this thread's number, and how many the block has
-        near : Near, up to the next multiple of the threads: there with marks of 0
+        t, n_threads : int
+            This thread's number, and how many the block has.
+        near : Near
+            Padded to a multiple of the threads with marks of 0.
         matrix : see ``gatherer``
+        tol, limit : tolerance, and the most iterations
         parts : Parts
 
         Returns
         -------
-        iterations, status : the same in every thread
+        iterations, status : int
+            The same in every thread.
         """
-        # Counters of 32 bits and unsigned places spare a third of the instructions: numba
-        # takes a signed place for one that may count from the end.
+        # 32-bit counters and unsigned indices save a third of the instructions: a signed index
+        # might count from the end, which numba has to test.
         t, stride, padded = np.int32(t), np.int32(n_threads), round_up(m, n_threads)
         limit = np.int32(min(limit, _MOST_ITERATIONS))
         warp, first = np.uint32(t) // np.uint32(WARP), np.uint32(t) % np.uint32(WARP) == 0
@@ -197,8 +204,8 @@ def inner_solver(name: str):
         step = 0.0
         iteration = np.int32(0)
         while True:
-            # Pass A.  Four members at once, so that eight loads are on their way
-            # before the first residual is written.
+            # Pass A.  Four members at once, so that eight loads are in flight before the first
+            # residual is written.
             best, at, low = -np.inf, np.int32(NOWHERE), np.inf
             p = t
             while p < padded:
@@ -225,7 +232,7 @@ def inner_solver(name: str):
                 return iteration, CONVERGED
             if iteration >= limit:
                 return iteration, ITERATION_LIMIT
-            # Its owner wrote these before the barrier of A and writes again after that of B.
+            # The owner of i wrote these before the barrier of A, and writes them again after B's.
             beta_i, bound_i = near.beta[np.uint32(i)], near.bounds[np.uint32(i)]
 
             # Pass B.
@@ -248,7 +255,7 @@ def inner_solver(name: str):
             if winner == NOWHERE:
                 if first:
                     parts.gains[warp], parts.partners[warp] = np.float32(-1), np.int32(NOWHERE)
-            elif at == winner:  # one lane: no place has two owners
+            elif at == winner:  # true in one lane, as a member has one owner
                 parts.gains[warp], parts.partners[warp] = top, winner
                 parts.facts[0, warp] = near.residual[np.uint32(winner)]
                 parts.facts[1, warp] = near.beta[np.uint32(winner)]
@@ -261,8 +268,8 @@ def inner_solver(name: str):
             bound_j = near.bounds[np.uint32(j)]
             row_j = matrix[np.uint32(j)]
 
-            # Every thread takes the same step; a multiplier that reaches its bound is
-            # set to it exactly, so that later tests for equality hold.
+            # Every thread computes the same step. A multiplier that reaches its bound is set to it
+            # exactly, as it is compared with it later.
             k_ij, k_jj = row_i[np.uint32(j)], self_at(matrix, j)
             curvature = np.float64(k_ii) + np.float64(k_jj) - 2.0 * np.float64(k_ij)
             room_i, room_j = larger(bound_i, 0.0) - beta_i, beta_j - smaller(bound_j, 0.0)

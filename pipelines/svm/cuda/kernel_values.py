@@ -1,7 +1,7 @@
-"""Kernel values from shared products, one at a time, on the device.
+"""Kernel values from products, one at a time, on the device.
 
-The same functions serve the solver, the sums it starts from and the blocks that
-score, so that all three see the same float32 kernel to the last bit.
+The solver, the sums it starts from and the scoring use the same functions, so that all three see
+the same float32 kernel to the last bit.
 """
 
 import math
@@ -16,15 +16,15 @@ from pipelines.svm.cuda.block import SHIFTER, SIMULATED, WARP, device, fused, po
 
 @device
 def falling_expm1(x):
-    """Return ``exp(x) - 1`` of a float32 x <= 0, to 2 units in the last place.
+    """``exp(x) - 1`` of a float32 x <= 0, to 2 units in the last place.
 
-    Two thirds of the instructions of the library's, which minds positive x, and
-    an iteration takes three for every row.  ``exp(x) = 2**n exp(f)``, |f| <= ln 2 / 2.
+    It takes two thirds of the instructions of the library's, which also handles positive x; an
+    SMO iteration needs three values for every row.  ``exp(x) = 2**n exp(f)``, |f| <= ln 2 / 2.
     """
     x = max(x, np.float32(-87))
     shifted = fused(x, np.float32(1.4426950408889634), SHIFTER)
     n = np.float32(shifted - SHIFTER)
-    # ln 2 in two pieces; the first times n is exact.
+    # ln 2 in two parts, of which the first times n is exact.
     f = fused(n, np.float32(-0.693145751953125), x)
     f = fused(n, np.float32(-1.42860682e-6), f)
     # (exp(f) - 1 - f) / f**2, fitted at Chebyshev nodes: within 5e-10 times |f|.
@@ -40,9 +40,9 @@ def falling_expm1(x):
 
 @device
 def _rbf(shared, gamma, coef0, degree):
-    # exp(-x) - 1 is the same problem, multipliers summing to 0, and keeps in
-    # float32 the small differences that a small gamma leaves.
-    if SIMULATED:  # the simulator pays for each operation; a test compares the two
+    # exp(-x) - 1 gives the same problem, as multipliers sum to 0, and keeps in float32 the small
+    # differences that a small gamma leaves.
+    if SIMULATED:  # each operation takes long in the simulator; a test compares the two
         return np.float32(math.expm1(-gamma * shared))
     return falling_expm1(np.float32(-gamma * shared))
 
@@ -72,7 +72,7 @@ _VALUES = {"rbf": _rbf, "linear": _linear, "poly": _poly, "sigmoid": _sigmoid}
 
 @cache
 def value_function(name: str):
-    """Return a device function ``(products, shared) -> value`` of ``Products``."""
+    """The device function ``(products, shared) -> value`` of a kernel; see ``Products``."""
     value_at = _VALUES[name]
 
     @device
@@ -84,9 +84,9 @@ def value_function(name: str):
 
 @cache
 def self_function(name: str):
-    """Return the device function ``(matrix, p)``: a member's kernel value with itself.
+    """The device function ``(matrix, p)`` for the kernel value of member p with itself.
 
-    matrix : float32 (width + 1, width), of which the last row is the diagonal
+    matrix : float32 (width + 1, width), whose last row is the diagonal
     """
     if name == "rbf":
 
@@ -105,10 +105,10 @@ def self_function(name: str):
 
 @kept_by_arguments
 def fill_kernel(name: str):
-    """Return a kernel that writes the values between some rows and a range of columns.
+    """The CUDA kernel that writes kernel values of some rows and a range of columns.
 
-    ``(shared, rows, first, gamma, coef0, degree, out)``: ``out[v, k]`` of shared
-    row ``rows[v]`` and column ``first + k``; a block takes a row.
+    ``(shared, rows, first, gamma, coef0, degree, out)``: ``out[v, k]`` is that of row ``rows[v]``
+    and column ``first + k``.  A block computes a row.
 
     shared : float32 (m, n); rows : int32 (n_rows,); out : float32 (n_rows, width)
     """
@@ -126,12 +126,12 @@ def fill_kernel(name: str):
 
 @kept_by_arguments
 def pulls_kernel(name: str):
-    """Return a kernel that sums each row of kernel values over each class.
+    """The CUDA kernel that sums each row of kernel values over each class.
 
-    ``(shared, starts, weights, gammas, coef0, degree, first, pulls)``: ``pulls[g, f, c, r]``
-    is the sum over the columns of class c of the kernel of gamma g at row r times
-    the weights of fold f.  A block takes a row, from ``first`` on, and a gamma, a warp a fold: the
-    row is read from memory once.
+    ``(shared, starts, weights, gammas, coef0, degree, first, pulls)``: ``pulls[g, f, c, r]`` is the
+    sum over the columns of class c of the kernel of gamma g at row r times the weights of fold f.
+    A block computes a row, from ``first`` on, for a gamma, and a warp a fold: the row is read from
+    memory once.
 
     shared : float32 (n, n); starts : int64 (n_classes + 1,), columns;
     weights : float64 (n_folds, n); gammas : float32 (n_gammas,);

@@ -1,4 +1,4 @@
-"""The binary problems of a search as flat tables, and launches of the solver on them."""
+"""The binary problems of a search as flat tables, and the launches that solve them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import Layout, PathSearch
 from pipelines.svm.solutions import Solutions
 
-# Members of an inner solve at most, as on the CPU: their kernel takes 64 MiB.
+# The most members of an inner solve, as on the CPU: their kernel takes 64 MiB.
 _MOST_MEMBERS = 4096
 
-# Members where a problem is hard: their kernel and its factor take 100 MiB, where memory has room
-# for that. Of images against all others of 60,000, 1,900 are free at the largest C.
+# The most members of a hard problem: their kernel and its factor take 100 MiB, if memory has room
+# for that. Of one class against the rest of 60,000 images, 1,900 rows are free at the largest C.
 _MOST_HARD_MEMBERS = 2560
 
 # Kernel values that a launch adds up, for the sums that paths start from: half a second on the
@@ -45,10 +45,15 @@ _MOST_VALUES = 1 << 32
 class Table:
     """An entry for each binary problem on a fold, fold by fold; see ``smo_kernel``.
 
-    entries : int64 (n_entries, 7); factors : float64 (n_entries, n_pull_classes)
-    columns, out_rows : int32 (n_flat,); signed : float64 (n_flat,)
-    one_sided : float64 (n_entries,), what an entry without rows of one side
-        decides for every row, nan elsewhere
+    Attributes
+    ----------
+    entries : int64 array of shape (n_entries, 7)
+    factors : float64 array of shape (n_entries, n_pull_classes)
+    columns, out_rows : int32 arrays of shape (n_flat,)
+    signed : float64 array of shape (n_flat,)
+    one_sided : float64 array of shape (n_entries,)
+        The decision value of every row for an entry without training rows of one side; NaN for
+        the others.
     """
 
     entries: np.ndarray
@@ -60,21 +65,18 @@ class Table:
 
 
 def class_starts(layout: Layout, classes: Sequence[int]) -> np.ndarray:
-    """Return where each class begins when their rows follow each other.
-
-    Returns int64 (len(classes) + 1,)
-    """
+    """Where each of these classes begins in their concatenated rows, int64 (len(classes) + 1,)."""
     sizes = np.diff(layout.starts)[list(classes)]
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
 def sorted_rows(layout: Layout, classes: Sequence[int]) -> np.ndarray:
-    """Return sorted numbers of the rows of some classes, int64."""
+    """Numbers of the sorted rows of some classes, int64."""
     return np.concatenate([np.arange(*layout.starts[c : c + 2]) for c in classes])
 
 
 def make_table(search: PathSearch, numbers: Sequence[int], classes: Sequence[int]) -> Table:
-    """Return some of a search's problems, on shared products of only the rows of ``classes``."""
+    """The table of some problems of a search, on products of the rows of ``classes`` only."""
     layout, weights = search.layout, search.weights
     rows_of_classes, starts = sorted_rows(layout, classes), class_starts(layout, classes)
     number = {code: at for at, code in enumerate(classes)}
@@ -95,7 +97,7 @@ def make_table(search: PathSearch, numbers: Sequence[int], classes: Sequence[int
             n_first = int(np.count_nonzero(is_first))
             sided_value = np.nan
             if n_first in (0, rows.size):
-                # As on the CPU: every row is decided for the side that is there.
+                # As on the CPU: every row gets the side that has training rows.
                 absent = -1.0 if problem.second is not None else -np.inf
                 sided_value = 1.0 if n_first else absent
             second = -1 if problem.second is None else number[problem.second]
@@ -118,20 +120,27 @@ def make_table(search: PathSearch, numbers: Sequence[int], classes: Sequence[int
 
 
 def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """Pair every gamma with every two-sided entry, those expected to last longest first.
+    """Pair every gamma with every two-sided entry, those expected to take longest first.
 
-    What is started last is what the other blocks wait for. Where gamma times the distance of two
-    rows is small, classes whose centres are near each other take many iterations. Where it is
-    large every row becomes a support vector, far from all others: problems are alike, and an
-    iteration visits most rows. Fitted to iterations
-    counted on 2,000 to 12,000 rows of MNIST, 12 gammas from 1e-6 to 1e-2 and 24 C from 1e-3 to
-    1e6: if every iteration took the same time, 264 blocks would end within 3 % of the least
-    time that is possible, 5 folds of one-vs-one within 2 % (most rows first: 4 to 17 %).
+    All blocks wait for the one that ends last. Where gamma times the distance of two rows is small,
+    classes whose centres are near each other take many iterations. Where it is large every row
+    becomes a support vector, far from all others: problems are alike, and an iteration visits most
+    rows. The formula was fitted to iterations counted on 2,000 to 12,000 rows of MNIST, 12 gammas
+    from 1e-6 to 1e-2 and 24 C from 1e-3 to 1e6: if every iteration took the same time, 264 blocks
+    would end within 3 % of the least possible time, for 5 folds of one-vs-one within 2 % (most rows
+    first: 4 to 17 %).
 
-    distances : float64 (n_classes, n_classes), mean squared distances between the rows of
-        the classes of ``class_starts``, themselves included
+    Parameters
+    ----------
+    table : Table
+    gammas : array of shape (n_gammas,)
+    distances : float64 array of shape (n_classes, n_classes)
+        Mean squared distances between the rows of each two classes, from ``class_distances``.
 
-    Returns int32 (n_jobs, 2), gamma and entry
+    Returns
+    -------
+    int32 array of shape (n_jobs, 2)
+        Gamma and entry of each job.
     """
     within_class, mean = distances.diagonal(), distances.mean()
     gaps = distances - (within_class[:, None] + within_class) / 2
@@ -152,17 +161,24 @@ def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.nd
 class Launching:
     """The configuration of the solver's launches.
 
-    block_size : threads of a block
-    blocks_per_multiprocessor : blocks that share one; more of them hide each
-        other's waits, and leave each less shared memory
-    capacity : members of an inner solve at most, None for what shared memory holds up
-        to 4,096; of more rows in want of change the worst are worked on. Far fewer than
-        there are free multipliers cost many iterations where gamma is small
-    most_blocks : of a launch, None for as many as are resident together
-    hard_members : members of an inner solve where a problem is hard, at most; None for up to
-        2,560, 0 for SMO alone
-    seconds : after which a launch ends, to go on in the next: a driver ends what keeps the GPU of
-        a display for some seconds, and between launches the host hears an interrupt
+    Attributes
+    ----------
+    block_size : int
+        Threads of a block.
+    blocks_per_multiprocessor : int
+        How many blocks are resident on a multiprocessor: more hide each other's waits, and leave
+        less shared memory for each.
+    capacity : int or None
+        The most members of an inner solve; None for what shared memory holds, up to 4,096. If more
+        rows violate optimality, the worst are taken. Far fewer members than free multipliers cost
+        many iterations where gamma is small.
+    most_blocks : int or None
+        The most blocks of a launch; None for as many as are resident together.
+    hard_members : int or None
+        The most members of an inner solve of a hard problem; None for up to 2,560, 0 for SMO alone.
+    seconds : float
+        After this time a launch ends, and the next one continues: a driver kills what occupies the
+        GPU of a display for some seconds, and the host notices an interrupt only between launches.
     """
 
     block_size: int = 128
@@ -174,20 +190,20 @@ class Launching:
 
     @classmethod
     def for_rows(cls, largest: int) -> "Launching":
-        """Configure a launch for binary problems of up to ``largest`` rows.
+        """The configuration for binary problems of up to ``largest`` rows.
 
-        An iteration's fixed cost is paid by each warp, and the wait for its two barriers
-        by the block: what some hundred members need is few warps, and other blocks to fill
-        the multiprocessor meanwhile. Larger problems have more free multipliers, which want
-        shared memory, and passes over more rows, which want warps. At 512 threads a
-        multiprocessor no register is spilled in the loops over members.
+        Each warp has the fixed cost of an iteration, and a block waits at its two barriers: some
+        hundred members need few warps, and other blocks to fill the multiprocessor meanwhile.
+        Larger problems have more free multipliers, which need shared memory, and passes over more
+        rows, which need warps. With 512 threads on a multiprocessor no register is spilled in the
+        loops over members.
         """
         if largest <= 512:
             return cls(32, 16)
         return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
 
     def members(self, limit: Limits, largest: int) -> int:
-        """Return the size of a working set, for problems of ``largest`` rows."""
+        """The size of a working set, for problems of ``largest`` rows."""
         block_bytes = (
             limit.shared_multiprocessor // self.blocks_per_multiprocessor - RESERVED_SHARED
         )
@@ -198,27 +214,37 @@ class Launching:
         return int(max(2, min(n_wanted, fit, largest)))
 
     def hard_width(self, members: int, kernel: Kernel) -> int:
-        """Return how many members a hard problem has room for; 0 for SMO alone."""
+        """How many members a hard problem has room for; 0 for SMO alone."""
         n_wanted = _MOST_HARD_MEMBERS if self.hard_members is None else self.hard_members
         if n_wanted == 0 or not kernel.is_definite:
             return 0
         return members_width(min(n_wanted, members), self.block_size)
 
     def registers(self, limit: Limits) -> int:
-        """Return registers of a thread with which all blocks are resident; a multiple of 8."""
+        """Registers of a thread with which all blocks are resident; a multiple of 8."""
         threads = self.block_size * self.blocks_per_multiprocessor
         return max(32, min(255, limit.registers // threads // 8 * 8))
 
     def n_blocks(self, limit: Limits, n_jobs: int) -> int:
-        """Return the number of blocks to launch for ``n_jobs`` problems."""
+        """The number of blocks to launch for ``n_jobs`` problems."""
         resident = limit.n_multiprocessors * self.blocks_per_multiprocessor
         return max(1, min(resident, n_jobs, self.most_blocks or resident))
 
 
 def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
-    """Return mean squared distances between each two classes' rows; float64, on the host.
+    """Mean squared distances between the rows of each two classes, on the host.
 
-    shared : float32 (n, n), shared products; starts : as ``class_starts`` gives them
+    Parameters
+    ----------
+    shared : float32 array of shape (n, n)
+        Products of the rows.
+    starts : int64 array, from ``class_starts``
+    kernel : Kernel
+    xp : module
+
+    Returns
+    -------
+    float64 array of shape (n_classes, n_classes)
     """
     sizes = np.diff(starts)
     weights = np.zeros((starts[-1], sizes.size), np.float32)
@@ -235,7 +261,7 @@ def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) ->
 
 
 def _share_done(queue: np.ndarray, paused: np.ndarray, n_jobs: int, n_C: int) -> float:
-    """Return the share of the jobs' C that are solved; 1.0 where no job waits or is paused."""
+    """The fraction of the jobs' C that are solved; 1.0 once no job waits or is paused."""
     paused_jobs = paused[paused[:, JOB] > 0]
     n_ended = min(int(queue[0]), n_jobs) - len(paused_jobs)
     return (n_ended + float(paused_jobs[:, C_NUMBER].sum()) / n_C) / n_jobs
@@ -254,15 +280,32 @@ def solve_table(
     launching: Launching,
     limit: Limits,
 ) -> Iterator[float]:
-    """Solve some problems on every fold for every gamma; fills ``out`` and ``coefficients``.
+    """Solve some problems on every fold for every gamma.
 
-    Yields the share that is done after each launch, once the device has ended it.
+    Parameters
+    ----------
+    search : PathSearch
+    numbers : sequence of int
+        Numbers of the problems.
+    classes : sequence of int
+        The classes they are about.
+    shared : float32 array of shape (m, m)
+        Products of the rows of ``classes``.
+    exact : array or None
+        Their source of values in double precision, see ``hard``; None for SMO alone.
+    gammas : array of shape (n_gammas,)
+    coefficients : float32 array of shape (n_gammas, n_folds, n_classes, n_C, n)
+        Output; 0 before.
+    out : list of Solutions, one for each gamma
+        Output; all but ``support`` is written.
+    xp : module
+    launching : Launching
+    limit : Limits
 
-    numbers : of the problems; classes : theirs
-    shared : float32 (m, m), shared products of the rows of ``classes``
-    exact : their source in double precision, see ``hard``; None for SMO alone
-    coefficients : float32 (n_gammas, n_folds, n_classes, n_C, n), zero where written
-    out : of each gamma; support is left out
+    Yields
+    ------
+    float
+        The fraction done, after each launch has ended on the device.
     """
     table, settings, kernel = make_table(search, numbers, classes), search.settings, search.kernel
     n_gammas, n_entries, n_C = len(gammas), len(table.entries), search.Cs.size

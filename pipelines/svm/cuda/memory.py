@@ -1,4 +1,4 @@
-"""Plan how much of a search the device's memory holds at once."""
+"""A plan of device memory: how much of a search it holds at once."""
 
 from dataclasses import dataclass
 from math import isqrt, prod
@@ -9,15 +9,15 @@ from pipelines.svm.cuda.hard import ROWS, exact_source, hard_shape
 from pipelines.svm.cuda.products import BLOCK
 from pipelines.svm.cuda.smo import STATE_BYTES, matrix_shape, members_width
 
-# Left to the allocator's rounding and to the libraries' own work space.
+# The rest is for the allocator's rounding and the work space of libraries.
 _USABLE = 0.9
 
-# Of the memory, for the blocks that score: they are made and dropped.
+# Fraction of the memory for the arrays of rows that are scored, which are allocated anew each time.
 _SCORE_FRACTION = 0.1
 _FEWEST_SCORE_ROWS, _MOST_SCORE_ROWS = 64, 1 << 14
 
-# Of the memory, for what a product of blocks of rows leaves behind, float64 arrays of
-# its shape, for the state of the blocks that solve, and for what hard problems take.
+# Fractions of the memory for one product of blocks of rows, with five float64 arrays of its shape;
+# for the state of the thread blocks that solve; and for hard problems.
 _PRODUCT_FRACTION, _PRODUCT_BYTES, _FEWEST_PRODUCT_ROWS = 1 / 16, 5 * 8, 64
 _BLOCK_FRACTION, _FEWEST_MEMBERS = 1 / 6, 64
 _HARD_FRACTION, _FEWEST_HARD_MEMBERS = 1 / 4, 64
@@ -25,15 +25,24 @@ _HARD_FRACTION, _FEWEST_HARD_MEMBERS = 1 / 4, 64
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The contents of device memory during a launch.
+    """What device memory holds during a launch.
 
-    whole : whether the shared products of all rows are held; else those of a pair
-    n_gammas : how many gammas a launch solves
-    score_rows : how many rows are scored at once
-    product_rows : rows and columns of one product of blocks of rows
-    n_blocks, members : blocks that solve at most, and the members of each
-    hard_members : those of a problem that is hard, 0 for SMO alone
-    n_bytes : what all that needs
+    Attributes
+    ----------
+    whole : bool
+        Whether it holds the products of all rows, not those of one pair.
+    n_gammas : int
+        How many gammas a launch solves.
+    score_rows : int
+        How many rows are scored at once.
+    product_rows : int
+        Rows and columns of one product of blocks of rows.
+    n_blocks, members : int
+        The most thread blocks that solve, and the members of the working set of each.
+    hard_members : int
+        Members of the working set of a hard problem; 0 for SMO alone.
+    n_bytes : int
+        Bytes of all that.
     """
 
     whole: bool
@@ -60,21 +69,33 @@ def plan_memory(
     block_size: int = 128,
     hard_members: int = 0,
 ) -> MemoryPlan:
-    """Divide ``free_bytes`` of device memory.
+    """Plan the use of ``free_bytes`` of device memory.
 
-    Where the n x n shared products do not fit, ``ovo`` is solved pair by pair, and
-    the products of the rows to score are made block by block. Where they fit once and not twice,
-    rows of many features are solved by SMO alone.
+    If the n x n products do not fit, ``ovo`` is solved pair by pair, and the products of the rows
+    to score are computed block by block. If they fit once but not twice, problems of many features
+    are solved by SMO alone.
 
-    sizes : rows of each class
-    n_blocks, members, block_size : blocks of the solver, members and threads of each; where memory
-        is short members are given up first, then blocks
-    hard_members : those where a problem is hard; fewer, too, or none
+    Parameters
+    ----------
+    sizes : int array of shape (n_classes,)
+        Rows of each class.
+    n_features, n_C, n_gammas, n_folds : int
+    one_vs_one : bool
+    free_bytes : int
+    n_blocks, members, block_size : int
+        Blocks of the solver, and members of the working set and threads of each. If memory is
+        short members are reduced first, then blocks.
+    hard_members : int
+        Members of the working set of a hard problem; reduced, too, or 0 in the end.
+
+    Returns
+    -------
+    MemoryPlan
 
     Raises
     ------
     MemoryError
-        With what is needed, what was given and the way out.
+        Not even the smallest plan fits; the message says what it needs and what would help.
     """
     n, n_classes, ordered = int(sum(sizes)), len(sizes), sorted(map(int, sizes))
     largest_class, largest_pair = ordered[-1], sum(ordered[-2:])
@@ -87,7 +108,7 @@ def plan_memory(
         return STATE_BYTES * largest + 4 * rows * width
 
     def hard_bytes(side: int) -> int:
-        """Return what problems that are hard take, of so many rows whose products are held."""
+        """Bytes of hard problems, where the products of ``side`` rows are held."""
         source = 8 * n * n_features if of_rows else 4 * side * side
         return source + n_blocks * 8 * prod(hard_shape(members_width(hard_members, block_size)))
 
@@ -102,8 +123,8 @@ def plan_memory(
     of_rows = exact_source(n_features) == ROWS
     product_rows = int((_PRODUCT_FRACTION * usable / _PRODUCT_BYTES) ** 0.5)
     product_rows = min(n, BLOCK, max(_FEWEST_PRODUCT_ROWS, product_rows))
-    # Rows once in float64 and once as given; a product's float64 block with its
-    # temporaries; the flat tables; the blocks' state.
+    # Rows in float64 and as given; a block of products with its temporaries; the flat tables of
+    # the problems; the state of the thread blocks.
     common = (
         16 * n * n_features
         + _PRODUCT_BYTES * product_rows**2

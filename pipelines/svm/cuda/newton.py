@@ -1,20 +1,20 @@
 """Newton's method on the free members of an inner solve, by all threads of a block.
 
-The method and its numbers are those of ``pipelines.svm.cpu.newton``: all free members
-move at once, to where their residuals are equal or some of them meet a bound; those are
-pinned, and where none is met those that violate most are set free.  Here every step takes
-its effect off all members' residuals at once, which is a product that all threads share,
-and so the decrease of the objective is known from the step itself.  Everywhere:
+The method and its constants are those of ``pipelines.svm.cpu.newton``: all free members move at
+once, until their residuals are equal or some of them reach a bound.  Those are pinned; once none
+reaches a bound the members that violate optimality most are set free.  Here the effect of every
+step is subtracted from all members' residuals at once, by a product that all threads share, so the
+decrease of the objective follows from the step itself.  Everywhere:
 
 matrix : float64, the members' kernel, see ``hard``; ``shift`` is added to its values,
     ``ridge`` to its diagonal
 f : how many members are free; their numbers are the first of ``free.rows``
-free : Free.  ``factor``: below the diagonal the factor's values, on it their reciprocals; the
-    two rows after the last solve ``factor @ side = right`` for right sides of ones and of
-    the residuals: they are made like the factor's own rows
+free : Free.  ``factor`` holds the factor below the diagonal, and the reciprocals of its diagonal;
+    the two rows after its last one (the sides) solve ``factor @ side = right`` for ones and for
+    the residuals, and are computed like the factor's own rows
 
-A warp makes a row of the factor, four columns at a time (a panel): its lanes share the inner
-products.  Of the lists each thread has a contiguous share, so that they are the same for every
+A warp computes a row of the factor, four columns at a time (a panel): its lanes share the inner
+products.  Each thread fills a contiguous slice of the lists, so that these are the same for every
 number of threads.
 """
 
@@ -47,26 +47,26 @@ from pipelines.svm.rules import (
 )
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
-# Columns that are made together.
+# Columns that are computed together.
 PANEL = 4
 
-# Steps of which the block does not look at the time: of the largest factor they take about as
-# long as 26,000 iterations of SMO.
+# Steps after which the block looks at the clock: with the largest factor they take about as long
+# as 26,000 iterations of SMO.
 STEPS_AT_ONCE = 4
 
-# Beside the others a status, of what goes on in the next call; and what is kept until then: how
-# many rows are free, the first one of the factor to be made, rows to be set free, idle steps, and
-# whether the factor has followed the last step.
+# A status beside those of ``solutions``: the next call continues.  And how many numbers are saved
+# until then: of free rows, of the first row of the factor to be computed, of rows to be set free at
+# once, of idle steps, and whether the factor has followed the last step.
 UNFINISHED = -1
 KEPT = 5
 
-# Rows of the factor's array beyond those of members: the two sides, and four vectors.
+# Rows of the factor's array beside those of members: the two sides, and four vectors.
 EXTRA_ROWS = 6
 
 
 @device
 def _shared_with(lane, j, f, p, factor):
-    """Return inner products of row p with the four rows of the panel at j, before the panel."""
+    """Inner products of row p with the four rows of the panel at j, over the columns before it."""
     last = np.int32(f - 1)
     row = factor[np.uint32(p)]
     first, second = factor[np.uint32(j)], factor[np.uint32(min(j + 1, last))]
@@ -84,7 +84,7 @@ def _shared_with(lane, j, f, p, factor):
 
 @device
 def _right(p, q, f, near, matrix, shift, ridge, free):
-    """Return entry (p, q) of the matrix to factorise, or of a right-hand side."""
+    """Entry (p, q) of the matrix to factorise, or of a right-hand side."""
     column = free.rows[min(q, f - 1)]
     if p == f:
         return 1.0
@@ -98,12 +98,12 @@ def _right(p, q, f, near, matrix, shift, ridge, free):
 
 @device
 def _factorise_panel(width, ridge, tile):
-    """Return the Cholesky factor of four rows and columns, in place; by one thread.
+    """Factorise four rows and columns in place (Cholesky), by one thread.
 
-    A pivot is no less than the ridge: rows that depend on others to the kernel's rounding
+    A pivot is at least the ridge: rows that depend on others, up to the kernel's rounding, then
     take no step of their own.
 
-    width : rows that there are, the others are made the identity's
+    width : how many rows there are; the rest becomes the identity
     """
     for r in range(PANEL):
         for e in range(r + 1):
@@ -121,9 +121,8 @@ def _factorise_panel(width, ridge, tile):
 
 @device
 def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
-    """Make the factor's rows from ``first`` on, and both sides.
+    """Compute the factor's rows from ``first`` on, and both sides; rows before it are kept.
 
-    first : rows before it are kept
     tile : float64 shared (>= PANEL**2,), overwritten
     """
     lane, warp, n_warps = t % WARP, t // WARP, n_threads // WARP
@@ -142,7 +141,7 @@ def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
             barrier()  # the panel's own rows are there
             if t == 0:
                 _factorise_panel(width, ridge, tile)
-            barrier()  # and are the factor's
+            barrier()  # and are factorised
         for q in range(t, PANEL * PANEL, n_threads):
             r, e = q // PANEL, q % PANEL
             if e <= r and r < width:
@@ -151,7 +150,7 @@ def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
                 else:
                     tile[q] = factor[j + r, j + e]
         if j < first:
-            barrier()  # the panel that was kept is there
+            barrier()  # the earlier panel is in the tile
         for p in range(max(first, j + width) + warp, f + 2, n_warps):
             a, b, c, d = _shared_with(lane, j, f, p, factor)
             if lane == 0:
@@ -170,20 +169,22 @@ def extend(t, n_threads, first, f, near, matrix, shift, ridge, free, tile):
                     d = _right(p, j + 3, f, near, matrix, shift, ridge, free) - d
                     d = (d - a * tile[12] - b * tile[13] - c * tile[14]) * tile[15]
                     row[j + 3] = d
-        barrier()  # other lanes and warps read these columns; the tile is made anew
+        barrier()  # other lanes and warps read these columns; the tile is overwritten
 
 
 @device
 def directions(t, n_threads, f, free, parts):
-    """Fill ``free.d``, along which residuals become equal, and ``free.v``, which takes up sums.
+    """Fill ``free.d``, along which residuals become equal, and ``free.v``, which corrects sums.
 
     ``(K + ridge) d = residual - level`` and ``(K + ridge) v = 1``; d sums to 0.  ``free.move`` and
     ``free.pinned`` are overwritten.
 
-    Returns, the same in every thread
+    Returns
     -------
-    level : the intercept at which residuals meet
-    wished : twice by how much the objective falls along all of d
+    level : float
+        The intercept at which residuals meet; the same in every thread.
+    full_gain : float
+        Twice the decrease of the objective along all of d; the same in every thread.
     """
     factor, right, other = free.factor, free.move, free.pinned
     ones, forward = factor[f], factor[f + 1]
@@ -214,7 +215,7 @@ def directions(t, n_threads, f, free, parts):
 
 @device
 def _follow_step(t, n_threads, f, step, level, free):
-    """Take the step along ``d`` off the side of the residuals."""
+    """Subtract the effect of a step along ``d`` from the side of the residuals."""
     ones, forward = free.factor[f], free.factor[f + 1]
     for p in range(t, f, n_threads):
         forward[p] -= step * (forward[p] - level * ones[p])
@@ -223,7 +224,7 @@ def _follow_step(t, n_threads, f, step, level, free):
 
 @device
 def _follow_move(t, n_threads, f, free):
-    """Take ``free.move`` off the side of the residuals: the factor transposed, times it."""
+    """Subtract the effect of ``free.move``, the transposed factor times it, from that side."""
     factor = free.factor
     forward = factor[f + 1]
     for k in range(t, f, n_threads):
@@ -236,13 +237,13 @@ def _follow_move(t, n_threads, f, free):
 
 @device
 def is_free(mark):
-    """Return whether a row may rise and fall."""
+    """Whether a row may both rise and fall."""
     return mark == RISE | FALL
 
 
 @device
 def rank_of(value, at, n, values):
-    """Count the values that sort before number ``at``; ties sort by place."""
+    """The rank of element ``at`` among n values; ties are in order of their numbers."""
     rank = 0
     for q in range(n):
         if values[q] < value or (values[q] == value and q < at):
@@ -252,10 +253,10 @@ def rank_of(value, at, n, values):
 
 @device
 def list_free(t, n_threads, m, near, free, keys, parts):
-    """Fill ``free.rows`` with the free members, and return their number.
+    """Fill ``free.rows`` with the free members; returns their number.
 
-    Those next to a bound, the likely ones to be pinned, come last: then few rows of the
-    factor change.
+    Members near a bound, which are likely to be pinned, come last: to remove one changes only the
+    rows of the factor after it.
 
     keys : float64 (>= m,), overwritten
     """
@@ -280,7 +281,7 @@ def list_free(t, n_threads, m, near, free, keys, parts):
 
 @device
 def drop_bounded(t, n_threads, f, near, free, parts):
-    """Take out those that have met a bound, of ``free.rows`` and of the factor; the order stays.
+    """Remove members that have reached a bound from ``free.rows`` and the factor; keep the order.
 
     Returns how many are left.
     """
@@ -296,7 +297,7 @@ def drop_bounded(t, n_threads, f, near, free, parts):
             at += 1
         else:
             free.spare[n_left + p - at] = p
-    barrier()  # the places of those that stay, and behind them of the others
+    barrier()  # the numbers of those that stay are there, and after them those of the others
     if n_left < f:
         for begin in range(0, n_left, n_threads):
             p = begin + t
@@ -311,11 +312,11 @@ def drop_bounded(t, n_threads, f, near, free, parts):
 
 @device
 def _move_up(t, n_threads, f, n_left, free):
-    """Put the factor's rows that stay, and the sides, behind each other; a thread takes columns."""
+    """Move up the factor's rows that stay, and the sides; each thread does some columns."""
     factor, places, last = free.factor, free.spare, n_left - 1
     for k in range(t, f, n_threads):
         column = np.uint32(k)
-        for p in range(places[n_left], n_left, 4):  # four loads are on their way
+        for p in range(places[n_left], n_left, 4):  # so that four loads are in flight
             q, r, s = min(p + 1, last), min(p + 2, last), min(p + 3, last)
             a, b = factor[np.uint32(places[p]), column], factor[np.uint32(places[q]), column]
             c, d = factor[np.uint32(places[r]), column], factor[np.uint32(places[s]), column]
@@ -337,7 +338,7 @@ def _turned(value, x, c, s):
 
 @device
 def _turned_by_all(value, w, x, y, z, e, tile):
-    """Return a value of column e of a panel, and four of columns that go, turned together."""
+    """A value of column e of a panel and four values of removed columns, rotated together."""
     at = 2 * PANEL * e
     value, w = _turned(value, w, tile[at], tile[at + 1])
     value, x = _turned(value, x, tile[at + 2], tile[at + 3])
@@ -348,7 +349,7 @@ def _turned_by_all(value, w, x, y, z, e, tile):
 
 @device
 def _removed_columns(row, to, count):
-    """Return the values of a row in the columns that go, 0 for those of ``PANEL`` that do not."""
+    """The values of a row in the columns to be removed, padded with 0 to ``PANEL``."""
     w, x, y, z = row[to], 0.0, 0.0, 0.0
     if count > 1:
         x = row[to + 1]
@@ -361,7 +362,7 @@ def _removed_columns(row, to, count):
 
 @device
 def _rotation(inverse, x):
-    """Return the reciprocal of a pivot, turned so that x becomes 0, with cosine and sine."""
+    """The plane rotation that makes x 0: the new pivot's reciprocal, cosine and sine."""
     ratio = x * inverse
     c = 1.0 / math.sqrt(1.0 + ratio * ratio)
     return inverse * c, c, ratio * c
@@ -369,7 +370,7 @@ def _rotation(inverse, x):
 
 @device
 def _turn_panel(j, width, to, count, factor, tile):
-    """Turn the rows of a panel itself, and fill ``tile`` with the rotations; by one thread."""
+    """Rotate the rows of a panel itself, and fill ``tile`` with the rotations; by one thread."""
     for r in range(width):
         row, e = factor[np.uint32(j + r)], 2 * PANEL * r
         w, x, y, z = _removed_columns(row, to, count)
@@ -384,14 +385,13 @@ def _turn_panel(j, width, to, count, factor, tile):
 
 @device
 def _turn_columns(t, n_threads, n_left, n_gone, free, tile):
-    """Make the factor triangular again, where rows have gone and their columns are still there.
-    Both sides follow.
+    """Make the factor triangular again after rows were removed whose columns are still there.
 
-    Plane rotations of such a column and each that follows it, row by row, move it to the end:
-    up to four at a time, the last ones first.  In a row they lie between what is done and what is
-    not, so that it is turned in place.
+    Plane rotations of such a column with each later one, row by row, move it to the end: up to four
+    columns at a time, the last ones first.  In a row their values stand between the columns that
+    are done and those that are not, so that it is rotated in place.  The sides are rotated, too.
 
-    free.spare : places of those that stay, and behind them of those that have gone
+    free.spare : old numbers of the rows that stay, and after them of the removed ones
     tile : float64 shared (>= 2 * PANEL**2,), overwritten
     """
     factor, end = free.factor, n_gone
@@ -399,7 +399,7 @@ def _turn_columns(t, n_threads, n_left, n_gone, free, tile):
         low = max(0, end - PANEL)
         j = free.spare[n_left + low] - low
         while j < n_left:
-            # How many go here already, and after how many rows the next one does.
+            # How many columns are removed at this row, and after how many rows the next one is.
             count, width = 0, min(PANEL, n_left - j)
             for v in range(low, end):
                 ahead = free.spare[n_left + v] - v - j
@@ -431,10 +431,9 @@ def _turn_columns(t, n_threads, n_left, n_gone, free, tile):
 
 @device
 def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, parts):
-    """Put behind the f free rows those at a bound that violate by more than ``least``.
+    """Append to the f free rows the ``most`` rows at a bound that violate optimality most.
 
-    Of more than ``most`` the worst.
-
+    least : only rows that violate it by more
     keys : float64 (>= m,), overwritten
 
     Returns how many are free then.
@@ -461,7 +460,7 @@ def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, part
 
 @device
 def _violation(p, level, near):
-    """Return by how much a row at a bound violates optimality."""
+    """By how much a row at a bound violates optimality; 0 for free rows."""
     mark = near.marks[p]
     if mark == RISE:
         return near.residual[p] - level
@@ -472,7 +471,7 @@ def _violation(p, level, near):
 
 @device
 def _room(q, near, free):
-    """Return how far the free row at place q may fall and rise."""
+    """How far free row number q may fall, and rise."""
     k = free.rows[q]
     bound, beta = near.bounds[k], near.beta[k]
     return smaller(bound, 0.0) - beta, larger(bound, 0.0) - beta
@@ -482,7 +481,7 @@ def _room(q, near, free):
 def _times(t, n_threads, f, near, free, times, parts):
     """Fill ``times`` with how far along ``free.d`` each row's bound lies.
 
-    Returns the smallest, at most 1, its place, and how many are less than 1.
+    Returns the smallest, at most 1, its number, and how many are less than 1.
     """
     near_time, at, count = np.inf, np.int32(0), 0.0
     for q in range(t, f, n_threads):
@@ -504,11 +503,11 @@ def _times(t, n_threads, f, near, free, times, parts):
 
 @device
 def _product(t, n_threads, m, f, matrix, free, out):
-    """Return the kernel of m members with the free ones, times ``free.move``.
+    """Fill ``out`` with the kernel of m members and the free ones, times ``free.move``.
 
-    The constant that ``matrix`` may lack falls away: moves sum to 0.
+    That ``matrix`` may be less by a constant does not matter, as moves sum to 0.
     """
-    for begin in range(t, m, 4 * n_threads):  # four loads are on their way
+    for begin in range(t, m, 4 * n_threads):  # so that four loads are in flight
         a, b, c = begin, begin + n_threads, begin + 2 * n_threads
         d, last = begin + 3 * n_threads, m - 1
         u, v = np.uint32(a), np.uint32(min(b, last))
@@ -532,9 +531,10 @@ def _product(t, n_threads, m, f, matrix, free, out):
 
 @device
 def _spread(t, n_threads, f, reach, near, free, parts):
-    """Fill ``free.move``: ``reach`` of ``d``, pinned rows to their bounds, ``v`` takes up the sum.
+    """Fill ``free.move``: pinned rows go to their bounds, the others by ``reach`` times ``d``.
 
-    Rows whom ``v`` carries beyond their bounds are pinned, too.  Returns whether all are within.
+    A multiple of ``v`` keeps the sum 0.  Rows that it carries beyond their bounds are pinned, too,
+    and it is computed again.  Returns whether all rows are within their bounds.
     """
     for _ in range(MOST_TRIES):
         excess, v_sum = 0.0, 0.0
@@ -574,16 +574,17 @@ def _spread(t, n_threads, f, reach, near, free, parts):
 def _pin_many(
     t, n_threads, m, f, step, count, full_gain, ridge, near, matrix, free, times, effect, parts
 ):
-    """Fill ``free.move``, which puts many rows at their bounds at once; whether there is one.
+    """Fill ``free.move`` so that many rows reach their bounds at once; returns whether it did.
 
-    It is taken if the objective falls by no less than along ``d`` to the first bound.
+    A move is accepted if the objective falls by no less than along ``d`` to the first bound.
 
-    step : along ``d`` to the first bound; count : rows whose bounds ``d`` meets
-    effect : float64 (m,), what the move takes off residuals, output
+    step : the length along ``d`` to the first bound
+    count : how many rows reach a bound along ``d``
+    effect : float64 (m,), what the move subtracts from residuals, output
     """
     least_gain = (step - 0.5 * step * step) * full_gain
     batch = count
-    # In order of time; those whose bounds are not met come after all others.
+    # Rows in order of their times; those that reach no bound come last.
     first, last = own_slice(t, n_threads, f)
     n_blocked = 0
     for q in range(first, last):
@@ -624,10 +625,10 @@ def _pin_many(
 
 @device
 def _take_step(t, n_threads, m, f, near, free, effect, parts):
-    """Carry out ``free.move`` and its effect; returns the farthest that a member moved.
+    """Carry out ``free.move`` and its effect; returns the largest move of a member.
 
-    Where ``free.pinned`` is not 0 a member is put at its bound exactly, so that later tests
-    for equality hold.
+    Where ``free.pinned`` is not 0 a member is set to its bound exactly, as it is compared with it
+    later.
     """
     farthest = 0.0
     for q in range(t, f, n_threads):
@@ -649,7 +650,7 @@ def _take_step(t, n_threads, m, f, near, free, effect, parts):
 
 @device
 def _extremes(t, n_threads, m, near, parts):
-    """Return the largest residual that may rise, the smallest that may fall, and their members."""
+    """The largest residual of members that may rise, the smallest that may fall, and which."""
     top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
     for p in range(t, m, n_threads):
         r, mark = near.residual[p], near.marks[p]
@@ -664,7 +665,7 @@ def _extremes(t, n_threads, m, near, parts):
 
 @device
 def _largest(t, n_threads, m, near, matrix, parts):
-    """Return the widest range of a member, and the largest value of its kernel with itself."""
+    """The widest range of a multiplier, and the largest kernel value of a member with itself."""
     span, value = 0.0, 0.0
     for p in range(t, m, n_threads):
         span = max(span, abs(near.bounds[p]))
@@ -678,24 +679,35 @@ def _largest(t, n_threads, m, near, matrix, parts):
 def solve_active(
     t, n_threads, m, near, matrix, shift, tol, finest, limit, free, keys, effect, saved_state, parts
 ):
-    """Take Newton steps until LIBSVM's stopping rule holds among m members, or a few of them.
+    """Take Newton steps until LIBSVM's stopping rule holds among m members; a few in each call.
 
     Parameters
     ----------
-    t, n_threads : this thread's number, and how many the block has
-    near : Near; all threads have left it as it is
-    finest : the tolerance that will be asked for in the end
-    limit : of steps
+    t, n_threads : int
+        This thread's number, and how many the block has.
+    near : Near
+        No thread may write to it before the first barrier.
+    matrix, shift : see above
+    tol : float
+        Tolerance of this solve.
+    finest : float
+        Tolerance of the problem, which later solves have to meet.
+    limit : int
+        The most steps.
     free : Free, of at least m members
-    keys, effect : float64 (>= m,), work space
-    kept : float64 (``KEPT``,), in device memory: below 0 at first. After ``UNFINISHED`` a call
-        with this, ``near`` and ``free`` as they were left goes on as if there were no cut
-    parts : Parts; ``chunk_factors`` is overwritten, too
+    keys, effect : float64 (>= m,)
+        Work space.
+    saved_state : float64 (``KEPT``,)
+        In device memory, below 0 at first. After ``UNFINISHED``, a call with this, ``near`` and
+        ``free`` unchanged continues as if there had been no interruption.
+    parts : Parts
+        ``chunk_factors`` is overwritten, too.
 
-    Returns, the same in every thread
+    Returns
     -------
-    steps, status : ``CONVERGED``, ``ITERATION_LIMIT``, ``UNFINISHED``, or ``STALLED``: steps no
-        longer move anything
+    steps, status : int
+        The same in every thread. The status is ``CONVERGED``, ``ITERATION_LIMIT``,
+        ``UNFINISHED``, or ``STALLED``: steps no longer move anything.
     """
     span, value = _largest(t, n_threads, m, near, matrix, parts)
     ridge = max(RIDGE_FRACTION * finest / span, RESOLVED64 * max(value, 1.0))
@@ -712,7 +724,7 @@ def solve_active(
         follows = False
     while True:
         if steps >= STEPS_AT_ONCE:
-            barrier()  # all have read what was kept before
+            barrier()  # all have read the saved state
             if t == 0:
                 saved_state[0], saved_state[1], saved_state[2], saved_state[3] = (
                     f,
@@ -763,7 +775,7 @@ def solve_active(
                 idle += 1
             else:
                 idle = 0
-            follows = step < 1.0 and idle == 0  # what moves nothing may be rounding's
+            follows = step < 1.0 and idle == 0  # an idle step may be due to rounding in the factor
             if follows and pins_many:
                 _follow_move(t, n_threads, f, free)
             elif follows:
@@ -771,7 +783,7 @@ def solve_active(
             f = drop_bounded(t, n_threads, f, near, free, parts)
             first = f if idle == 0 else 0
             if step < 1.0 and idle <= MOST_IDLE_STEPS and steps < limit:
-                # A row that was set free and may not move: fewer at once are safer.
+                # A row that was just set free blocks the step: next time fewer are set free.
                 if idle > 0:
                     batch = 0
                 continue
@@ -790,7 +802,7 @@ def solve_active(
             f, first = 2, 0
             continue
         batch = min(2 * batch, 1 + int(ADDED_FRACTION * f)) if batch > 0 else 1
-        if f == 1:  # there is no factor, and no step has told the level
+        if f == 1:  # no factor was computed, and the level is not known from a step
             level, first, batch = near.residual[free.rows[0]], 0, 1
         first = min(first, f)
         n_free = add_violating(

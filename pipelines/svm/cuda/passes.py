@@ -1,9 +1,9 @@
-"""Passes of a block over all rows of a problem: the start of a path, what is surveyed between inner
-solves, and the warm start of each next C from the last solution.
+"""Passes of a block over all rows of a problem: the start of a path, the survey between inner
+solves, and the warm start of each C from the last solution.
 
-As ``pipelines.svm.cpu.steps``.  Thread t owns the rows t, t + T, ... of a problem: it alone writes
-their residual and beta; but in ``pack`` and ``choose`` each has a contiguous share, so that what
-they list is in ascending order.
+Like ``pipelines.svm.cpu.steps``.  Thread t owns the rows t, t + T, ... of a problem: only it writes
+their residual and beta.  In ``pack`` and ``choose`` each thread has a contiguous slice instead, so
+that their lists are in ascending order.
 """
 
 from functools import cache
@@ -14,23 +14,24 @@ import numpy as np
 from pipelines.svm.cuda.block import barrier, block_sum, block_top, device, own_slice, share_counts
 from pipelines.svm.cuda.kernel_values import value_function
 
-# Rows taken off the residuals at once, a shared place for each, and how many of them are
-# read before the first is used.
+# Rows that are subtracted from the residuals at once, with their factors in shared memory, and how
+# many of them are read before the first is used.
 CHUNK, BATCH = 128, 8
 
-# Halvings of an interval of float64 until what is left counts as a tie.
+# Halvings of an interval of float64 after which values in it count as ties.
 HALVINGS = 64
 
-# Half the margins' distance, and what float64 residuals still resolve of their size.
+# As in ``cpu.steps``: the factor of the tolerance where decision values span less than the margins'
+# distance of 2, and the rounding of float64 residuals relative to their size.
 _TIGHT, _RESOLVED = 0.5, 1e-13
 
 
 @device
 def pack(t, n_threads, rows, m, work, parts):
-    """Keep of m changes those that are not 0, with their rows' columns, in order.
+    """List those of m changes that are not 0, with their rows' columns, in order.
 
-    work : Work, of which ``factors`` and ``columns`` are written; ``changes`` and
-    ``members`` may have been written by other threads only before a barrier
+    work : WorkSpace, of which ``factors`` and ``columns`` are written; a barrier has to separate
+        this from writes of other threads to ``changes`` and ``members``
 
     Returns their number, the same in every thread.
     """
@@ -51,12 +52,12 @@ def pack(t, n_threads, rows, m, work, parts):
 
 @cache
 def row_subtractor(name: str):
-    """Return the device function ``residual -= K @ factors``, for one kernel function."""
+    """The device function for ``residual -= K @ factors``, for one kernel function."""
     value_at = value_function(name)
 
     @device
     def part(products, q, column, parts):
-        """Return a row's kernel value at a column, in float64, from its shared product."""
+        """The shared product of row q of the chunk and a column."""
         return products.shared[np.uint32(parts.chunk_columns[np.uint32(q)]), column]
 
     @device
@@ -66,15 +67,15 @@ def row_subtractor(name: str):
 
     @device
     def subtract(t, n_threads, rows, begin, m, work, products, parts):
-        """Take packed rows of the kernel, times their factors, off the residual.
+        """Subtract packed rows of the kernel, times their factors, from the residuals.
 
-        begin, m : those of ``work`` from one, a multiple of ``CHUNK``, to before the other; the
-            sums are the same wherever they are cut
+        begin, m : which of them, from ``begin``, a multiple of ``CHUNK``, to before ``m``; the
+            result does not depend on where the calls are cut
         """
         n, stride = np.int32(rows.residual.size), np.int32(n_threads)
         for first in range(begin, m, CHUNK):
             count = np.int32(min(CHUNK, m - first))
-            barrier()  # all are done with the chunk before
+            barrier()  # all threads are done with the last chunk
             q = np.int32(t)
             while q < CHUNK:  # beyond the last a factor of 0
                 parts.chunk_factors[q], parts.chunk_columns[q] = 0.0, np.int32(0)
@@ -119,7 +120,7 @@ def row_subtractor(name: str):
 
 @device
 def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, sums):
-    """Sum the weight of side ``sign`` with ``eager <= level``, ties up to row ``last``."""
+    """The weight of the rows of side ``sign`` with ``eager <= level``, of ties up to ``last``."""
     total = 0.0
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0 and (eager[k] <= level or (eager[k] <= tie_top and k <= last)):
@@ -129,14 +130,16 @@ def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, su
 
 @device
 def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
-    """Give full bounds to the light class, and to the heavy one's most eager rows.
+    """Set the multipliers of the light class, and of the most eager rows of the heavy one, to
+    their bounds.
 
-    The heavy class's multipliers, of label ``sign``, get the weight ``light``
-    together.  Two bisections take the place of a sort: one for the eagerness up to
-    which rows are filled, one for the row among those that tie.
+    Those of the heavy class, whose label is ``sign``, get the weight ``light`` together.  Two
+    bisections replace a sort: one finds the eagerness up to which rows are filled, one the last row
+    among those that tie.
 
-    signed : float64 (n,), weight times label; eager : float64 (n,);
-    beta : float64 (n,), output; parts : Parts
+    signed : float64 (n,), weight times label
+    eager : float64 (n,), the smallest first
+    beta : float64 (n,), output
     """
     top, lowest = -np.inf, np.inf
     for k in range(t, n, n_threads):
@@ -145,7 +148,7 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
     high, _ = block_top(t, n_threads, top, np.int32(0), parts.tops, parts.places)
     low, _ = block_top(t, n_threads, -lowest, np.int32(0), parts.tops, parts.places)
     low = -low
-    # All rows up to ``low`` weigh less than ``light``, those up to ``high`` enough.
+    # The rows up to ``low`` weigh less than ``light``, those up to ``high`` at least as much.
     low -= 1e-6 * (1.0 + abs(low))
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -174,20 +177,20 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
         if signed[k] * sign > 0.0 and not (eager[k] <= low or (eager[k] <= high and k <= first)):
             fraction = 0.0
             if eager[k] <= high and k == last:
-                # A rest that is only rounding is neither given nor missed: a multiplier
-                # by a hair off its bound would count as free and set the intercept.
+                # Remainders that are only rounding are dropped: a multiplier a hair off its bound
+                # would count as free, and would set the intercept.
                 remainder_fraction = remainder / abs(signed[k])
                 if remainder_fraction >= 1 - 1e-9:
                     fraction = 1.0
                 elif remainder_fraction > 1e-9:
                     fraction = remainder_fraction
-        # A full one is its bound exactly.
+        # A full multiplier equals its bound exactly.
         beta[k] = C * signed[k] if fraction == 1.0 else C * signed[k] * fraction
 
 
 @device
 def class_pull(sides, column):
-    """Return kernel times weights over a problem's first and its second side, at one column."""
+    """The kernel at one column times the weights, over a problem's first and second side."""
     pulls, factors, other = sides.pulls, sides.factors, 0.0
     if sides.second >= 0:
         other = factors[sides.second] * pulls[sides.second, column]
@@ -200,7 +203,7 @@ def class_pull(sides, column):
 
 @device
 def _range(t, n_threads, high, low, parts):
-    """Return the largest of ``high`` and the smallest of ``low``, in every thread."""
+    """The largest ``high`` and the smallest ``low`` of all threads, in every thread."""
     high, _ = block_top(t, n_threads, high, np.int32(0), parts.tops, parts.places)
     low, _ = block_top(t, n_threads, -low, np.int32(0), parts.tops, parts.places)
     return high, -low
@@ -208,10 +211,9 @@ def _range(t, n_threads, high, low, parts):
 
 @device
 def device_reach(t, n_threads, rows, sides, parts):
-    """Return how far apart C = 1 can move two decision values, and how far a single one.
+    """How far apart C = 1 can move two decision values, and how far a single one.
 
-    The smaller of the ranges of the two sides' pulls over a problem's rows, and the
-    largest pull.
+    The smaller range of the two sides' pulls over a problem's rows, and the largest pull.
     """
     top_first, low_first, top_second, low_second = -np.inf, np.inf, -np.inf, np.inf
     for k in range(t, rows.signed.size, n_threads):
@@ -226,20 +228,19 @@ def device_reach(t, n_threads, rows, sides, parts):
 
 @device
 def device_tolerance_at(C, tol, span, size):
-    """Return ``tol``, less where C does not let decision values differ by the margins' 2.
+    """The tolerance at a C: ``tol``, or less if decision values cannot differ by the margins' 2.
 
-    There a gap of ``tol`` may be all that rows differ by, and which class has the
-    largest value would be an accident of the start.  As on the CPU.
+    As on the CPU, see ``pipelines.svm.cpu.steps.tolerance_at``.
     """
     return min(tol, max(tol * _TIGHT * C * span, _RESOLVED * (1.0 + C * size)))
 
 
 @device
 def start(t, n_threads, C, rows, sides, work, parts):
-    """Make a feasible start for the first C, but for changes to be packed and taken off.
+    """Make a feasible start for the first C; changes remain to be packed and subtracted.
 
-    Every multiplier of the lighter class is put at its bound, as much in the heavier.
-    The residual and beta of ``rows`` are written, ``work`` is overwritten.
+    Every multiplier of the class of less weight is at its bound, and the other class has the same
+    sum.  The residual and beta of ``rows`` are written, ``work`` is overwritten.
     """
     signed, beta, n = rows.signed, rows.beta, rows.signed.size
     weight_first, weight_second = 0.0, 0.0
@@ -256,7 +257,7 @@ def start(t, n_threads, C, rows, sides, work, parts):
         mean_pull = light * (pull / weight_first - other / weight_second)
         work.changes[k] = sign * (C * mean_pull - label)
     fill_heavy(t, n_threads, n, C, signed, sign, light, work.changes, beta, parts)
-    # From "all of the heavy class" when less is missing than given.
+    # Start from all rows of the heavy class if fewer of its rows are left out than taken.
     from_all = 1.0 if 2 * light > max(weight_first, weight_second) else 0.0
     for k in range(t, n, n_threads):
         heavy, other = class_pull(sides, rows.columns[k])
@@ -271,7 +272,7 @@ def start(t, n_threads, C, rows, sides, work, parts):
 
 @device
 def restore(t, n_threads, rows, work):
-    """Make residuals the labels, and all multipliers changes to be packed and taken off."""
+    """Reset residuals to the labels; all multipliers become changes to be packed and subtracted."""
     for k in range(t, rows.signed.size, n_threads):
         rows.residual[k] = 1.0 if rows.signed[k] > 0.0 else -1.0
         work.members[k], work.changes[k] = np.int32(k), rows.beta[k]
@@ -279,7 +280,7 @@ def restore(t, n_threads, rows, work):
 
 @device
 def scale(t, n_threads, old_C, C, rows):
-    """Multiply every multiplier, and its bound, by the growth of C."""
+    """Scale every multiplier with C, as its bound, and the residuals with them."""
     signed, beta, residual = rows.signed, rows.beta, rows.residual
     ratio = C / old_C
     for k in range(t, signed.size, n_threads):
@@ -294,15 +295,19 @@ def scale(t, n_threads, old_C, C, rows):
 
 @device
 def survey(t, n_threads, C, rows, parts):
-    """Measure the state of a problem: violation, intercept and free rows.
+    """Measure the state of a problem: its violation of optimality, intercept and free rows.
 
-    Returns, the same in every thread
+    Returns
     -------
-    top, i : the largest residual of a row that may rise, and the row
-    low, j : the smallest of a row that may fall
-    level : the intercept by LIBSVM's rule: the mean residual of the free rows,
-        with none free the middle between ``low`` and ``top``
-    n_free : their number, a float
+    top, i
+        The largest residual of a row that may rise, and the row.
+    low, j
+        The smallest residual of a row that may fall, and the row.
+    level
+        The intercept by LIBSVM's rule: the mean residual of the free rows; if none is free, the
+        middle of ``low`` and ``top``.
+    n_free
+        The number of free rows, a float.  All are the same in every thread.
     """
     top, i, low, j = -np.inf, np.int32(0), np.inf, np.int32(0)
     total, n_free = 0.0, 0.0
@@ -323,13 +328,13 @@ def survey(t, n_threads, C, rows, parts):
     n_free = block_sum(t, n_threads, n_free, parts.tops)
     if n_free > 0.0:
         return top, i, low, j, total / n_free, n_free
-    # None is free: these are then the bounds that the rows at their bounds leave.
+    # No row is free: rows at their bounds allow any intercept between these two.
     return top, i, low, j, 0.5 * (top + low), n_free
 
 
 @device
 def count_support(t, n_threads, C, rows, parts):
-    """Return number of multipliers that are not 0, and of those at their bound."""
+    """The number of multipliers that are not 0, and of those at their bound."""
     n_support, n_bounded = 0.0, 0.0
     for k in range(t, rows.signed.size, n_threads):
         if rows.beta[k] != 0.0:
@@ -342,7 +347,7 @@ def count_support(t, n_threads, C, rows, parts):
 
 @device
 def dual_objective(t, n_threads, rows, parts):
-    """Return ``1/2 beta' K beta - y' beta``, the value LIBSVM reports as obj."""
+    """The dual objective ``1/2 beta' K beta - y' beta``, which LIBSVM reports as obj."""
     total = 0.0
     for k in range(t, rows.signed.size, n_threads):
         label = 1.0 if rows.signed[k] > 0.0 else -1.0
@@ -351,12 +356,12 @@ def dual_objective(t, n_threads, rows, parts):
 
 
 class Cut(NamedTuple):
-    """The rows that may move in one direction and are most eager to.
+    """A rule that selects the rows most eager to move in one direction.
 
     sign : 1.0 for rows that may rise, -1.0 for those that may fall
-    sure : taken where ``sign * residual`` is at least this
-    tie, last : taken up to row ``last`` where it is at least ``tie``
-    apart : free rows are not among these, for all of them are taken
+    sure : rows are selected where ``sign * residual`` is at least this,
+    tie, last : and up to row ``last`` where it is at least ``tie``
+    apart : whether free rows are excluded, as all of them are chosen anyway
     """
 
     sign: Any
@@ -387,18 +392,18 @@ def _count_inside(t, n_threads, C, rows, cut, parts):
 
 @device
 def most_eager(t, n_threads, C, rows, sign, level, top, quota, apart, parts):
-    """Return the rows beyond ``level`` in one direction, or of more than ``quota`` the most eager.
+    """The ``Cut`` of the rows beyond ``level`` in one direction, or of the ``quota`` most eager.
 
-    Two bisections take the place of a sort, as in ``fill_heavy``; the first ends when
-    the rows are a few less than the quota.
+    Two bisections replace a sort, as in ``fill_heavy``; the first ends once there are a few rows
+    less than the quota.
 
-    level, top : of ``sign * residual``, the least and the most
-    apart : whether free rows are left out
+    level, top : the least and the largest value of ``sign * residual``
+    apart : whether free rows are excluded
     """
     high, low, last = level, level, -1
     whole = Cut(sign, level, level, -1, apart)
     if _count_inside(t, n_threads, C, rows, whole, parts) > quota:
-        # More than the quota from ``low`` on, not more from ``high`` on.
+        # From ``low`` on there are more rows than the quota, from ``high`` on not more.
         high, last = top + 1e-6 * (1.0 + abs(top)), rows.signed.size - 1
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
@@ -436,11 +441,11 @@ def _wanted(k, i, j, C, rows, rise, fall):
 
 @device
 def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
-    """Return the rows an inner solve works on, in ascending order: those inside two cuts.
+    """List the rows of an inner solve in ascending order: those that two cuts select.
 
-    All free rows are among them where the cuts leave those apart.
+    If the cuts exclude free rows, all of these are chosen, too.
 
-    i, j : rows taken in any case, so that each inner solve gains
+    i, j : rows that are chosen in any case, so that each inner solve makes progress
     members : int32, output
 
     Returns their number, the same in every thread.

@@ -1,4 +1,4 @@
-"""Cross-validation of a whole grid of C and gamma, and the fit of one model, on one GPU."""
+"""Cross-validation of a whole grid of C and gamma, and the fit of one model, on a GPU."""
 
 import logging
 import time
@@ -36,26 +36,27 @@ from pipelines.svm.search import PathSearch, as_arrays, search_all_rows, search_
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions
 
-# Of the memory that is free: where an allocation fails the next is tried.
+# The free memory is divided by these: if an allocation fails the next one is tried.
 _DIVISORS = 1, 2, 4
 
 
 class GPUMemoryError(RuntimeError):
-    """A GPU has no memory for what was planned: another process may have taken it meanwhile."""
+    """A GPU has no memory for what was planned; another process may have taken it meanwhile."""
 
 
 class _Clock:
-    """Adds up wall time by phase, read after the device has finished."""
+    """Adds up wall time by phase, measured after the device has finished its work."""
 
     def __init__(self, xp: Any, phases: dict[str, float]) -> None:
         self._xp, self._phases = xp, phases
         self.resume()
 
     def resume(self) -> None:
-        """Leave out the time since the last lap."""
+        """Restart, so that the time since the last lap does not count."""
         self._last = time.perf_counter()
 
     def lap(self, phase: str) -> float:
+        """Wait for the device, and add the seconds since the last lap to a phase."""
         synchronise(self._xp)
         now = time.perf_counter()
         lap_seconds, self._last = now - self._last, now
@@ -66,7 +67,13 @@ class _Clock:
 def cross_validate_path_cuda(
     X: Any, y: np.ndarray, gammas: Any, Cs: Any, folds: Any, **options: Any
 ) -> PathResult:
-    """Cross-validate C-SVC as ``solve_path_cuda`` does; return every cell in arrays."""
+    """Cross-validate C-SVC on a GPU, and collect every cell in arrays.
+
+    Parameters
+    ----------
+    X, y, gammas, Cs, folds, **options
+        As for ``solve_path_cuda``.
+    """
     fits = solve_path_cuda(X, y, gammas, Cs, folds, **options)
     return PathResult.of(fits, y, gammas, Cs, folds)
 
@@ -89,21 +96,33 @@ def solve_path_cuda(
 
     Parameters
     ----------
-    X : float array of shape (n, n_features), numpy or on the device
-    memory_bytes : device memory that may be used; None for what is free. Where an allocation fails
-        nevertheless, the gammas that are left are planned with half of it, then with a quarter
-    launching : how the solver is launched
-    xp : array module; None for cupy, or numpy under the simulator
-    phases : wall seconds of each phase are added to it
+    X : float array of shape (n, n_features)
+        Of numpy, or on the device.
+    y, gammas, Cs, folds, return_decisions, **form
+        As for ``solve_path``.
+    memory_bytes : int, optional
+        Bytes of device memory that may be used; None for what is free. If an allocation fails
+        nevertheless, the remaining gammas are planned with half of it, then with a quarter.
+    launching : Launching, optional
+        How the solver is launched; None for what suits the size of the problems.
+    xp : module, optional
+        None for cupy, or numpy under the simulator.
+    phases : dict, optional
+        Wall seconds of each phase are added to it.
 
-    The others are as for ``solve_path``, and so is what is yielded; progress after each launch.
+    Yields
+    ------
+    Fit or Progress
+        As ``solve_path``; progress after each launch.
 
     Raises
     ------
-    ValueError, MemoryError
-        With the name of the argument, the rule and what was given.
+    ValueError
+        As ``solve_path``.
+    MemoryError
+        The device's memory is too small for the smallest plan, see ``plan_memory``.
     GPUMemoryError
-        With what the last allocation that failed said.
+        Allocations failed with a quarter of the memory, too.
     """
     xp, limit = array_module(xp), limits()
     y, gamma_values, C_values, folds = as_arrays(to_host(X), y, gammas, Cs, folds)
@@ -112,7 +131,7 @@ def solve_path_cuda(
     )
     n_done, refusal = 0, ""
     for divisor in _DIVISORS:
-        with own_memory(xp):  # what a failed attempt has left is freed
+        with own_memory(xp):  # frees what a failed attempt has left
             memory = (free_bytes(xp) if memory_bytes is None else memory_bytes) // divisor
         n_before, n_left = n_done, gamma_values.size - n_done
         try:
@@ -163,7 +182,7 @@ def _plan(
     memory_bytes: int,
     launching: Launching | None,
 ) -> tuple[MemoryPlan, Launching]:
-    """Divide the device's memory, and configure launches that keep to it."""
+    """Plan the device's memory, and configure launches that keep to the plan."""
     limit, largest, n = limits(), _largest_problem(search), len(search.layout.order)
     launching = launching or Launching.for_rows(largest)
     members = launching.members(limit, largest)
@@ -192,7 +211,7 @@ def _plan(
 
 
 def _largest_problem(search: PathSearch) -> int:
-    """Return rows of the binary problem that has the most, those to validate counted in."""
+    """Rows of the largest binary problem, training and validation together."""
     sizes = np.sort(np.diff(search.layout.starts))
     return int((sizes[-2:] if search.one_vs_one else sizes).sum())
 
@@ -211,7 +230,10 @@ class _Grid:
     def run(
         self, X: Any, gammas: np.ndarray
     ) -> Generator[tuple[Solutions, list[Scores], np.ndarray] | Progress]:
-        """Yield solutions and scores of each gamma, in order; as many at once as memory holds."""
+        """Yield solutions, scores and seconds of each gamma, in order, and progress.
+
+        As many gammas are solved at once as the plan allows.
+        """
         search, xp = self.search, self.xp
         rows = prepare_device_rows(X, search.kernel, xp, self.limit.fast_float64)
         rows = rows[xp.asarray(search.layout.order)]
@@ -244,7 +266,7 @@ class _Grid:
                 yield out, scores[g], seconds[g]
 
     def _products(self, rows: Any) -> tuple[Any, Any]:
-        """Make ``products_for_solver`` of some rows, as planned."""
+        """``products_for_solver`` of some rows, as planned."""
         plan = self.plan
         products = products_for_solver(
             rows, self.search.kernel, self.xp, bool(plan.hard_members), plan.product_rows
@@ -261,7 +283,7 @@ class _Grid:
         coefficients: Any,
         out: list[Solutions],
     ) -> Iterator[float]:
-        """Solve all problems for some gammas, at once or pair by pair; yield the share done."""
+        """Solve all problems for some gammas, at once or pair by pair; yield the fraction done."""
         search, layout, seconds = self.search, self.search.layout, 0.0
         numbers = list(range(len(search.problems)))
         groups: list[Any] = [(range(layout.n_classes), numbers)]
@@ -288,14 +310,14 @@ class _Grid:
                 seconds += self.clock.lap("solve")
                 yield (n_done + fraction) / len(groups)
             seconds += self.clock.lap("solve")
-        # A problem's part of the launches: that of its iterations.
+        # A problem's part of the time is that of its iterations.
         effort = np.stack([solutions.iterations.sum(axis=2) for solutions in out]) + 1.0
         effort *= seconds / effort.sum()
         for solutions, problem_seconds in zip(out, effort, strict=True):
             solutions.seconds = problem_seconds
 
     def _score(self, all_rows, products, gammas, coefficients, solutions: list[Solutions]):
-        """Return scores of every gamma and fold, and their seconds."""
+        """The scores of every gamma and fold, and their seconds."""
         xp, search = self.xp, self.search
         n_C, n_problems = search.Cs.size, len(search.problems)
         scores = [
@@ -324,7 +346,7 @@ class _Grid:
                     batch = at[begin : begin + self.plan.score_rows]
                     rows = xp.asarray((validation[batch] - first).astype(np.int32))
                     for g, gamma in enumerate(gammas):
-                        # Larger C's may all have one solution.
+                        # The largest C's may share one solution, which is scored once.
                         different = int(solutions[g].solved[fold].max())
                         repeated = np.minimum(np.arange(n_C), different - 1)
                         codes, values = score_rows(
@@ -357,10 +379,23 @@ def fit_path_cuda(
     xp: Any = None,
     **form: Any,
 ) -> FittedPath:
-    """Fit C-SVC for one C and gamma on all rows; as ``pipelines.svm.cpu.fit.fit_path``.
+    """Fit C-SVC for one C and gamma on all rows, like ``pipelines.svm.cpu.fit.fit_path``.
 
-    The shared products of all rows must fit in device memory (4 n**2 bytes; twice that for
-    Newton's method on rows of many features). Parameters are as for ``cross_validate_path_cuda``.
+    The products of all rows must fit in device memory: 4 n² bytes, and twice that for Newton's
+    method on rows of many features.
+
+    Parameters
+    ----------
+    X : float array of shape (n, n_features), of numpy or on the device
+    y : array of shape (n,)
+    C, gamma : float
+        Above 0.
+    launching, xp, **form
+        As for ``solve_path_cuda``.
+
+    Returns
+    -------
+    FittedPath
     """
     xp, limit = array_module(xp), limits()
     search = search_all_rows(y, path_to(C), gamma, Settings(**form))
@@ -383,8 +418,8 @@ def fit_path_cuda(
             launching,
             limit,
         ):
-            pass  # between launches an interrupt is heard
-        # Place p of a row holds its multiplier against class p, or in problem p.
+            pass  # an interrupt is noticed between launches
+        # Element p of a row is its multiplier against class p, or in problem p.
         last = np.ascontiguousarray(to_host(coefficients[0, 0, :, -1]).T)
         del rows, coefficients  # before their pool is emptied
     out.support[0, -1] = (last != 0).any(axis=1)

@@ -1,6 +1,6 @@
-"""Matrix products on the device: those that all kernels share, and predictions from them.
+"""Matrix products on the device: those that all gammas share, and predictions.
 
-As ``pipelines.svm.cpu.kernels``, written on any array module.
+Like ``pipelines.svm.cpu.kernels``, for any array module.
 """
 
 from typing import Any
@@ -17,24 +17,34 @@ from pipelines.svm.search import Layout, PathProblem
 # Rows and columns of one product.
 BLOCK = 4096
 
-# Up to this many multiplications float64 is affordable on a GPU that is slow at it
-# (some seconds at 0.5 TFLOP/s).
+# Up to this many multiplications float64 is affordable even on a GPU that is slow at it (some
+# seconds at 0.5 TFLOP/s).
 _FLOAT64_PRODUCTS = 1e12
 
 
 def affords_float64(n: int, n_features: int, fast_float64: bool) -> bool:
-    """Return whether the products of n rows are made in float64."""
+    """Whether the products of n rows are computed in float64."""
     return fast_float64 or float(n) * n * n_features <= _FLOAT64_PRODUCTS
 
 
 def prepare_device_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
-    """Return rows ready for the products: on the device, their mean taken off for ``rbf``.
+    """Rows ready for the products: on the device, centred for ``rbf``.
 
-    X : float array of shape (n, n_features), numpy or xp
+    Without centring, float32 distances of MNIST have errors of up to 8e-3, with it of 1.3e-3.
 
-    Returns float64 of the same shape, or float32 where float64 would cost too much and that
-    will do. Without the mean taken off, float32 distances of MNIST err by up to 8e-3, with it
-    by 1.3e-3.
+    Parameters
+    ----------
+    X : float array of shape (n, n_features), of numpy or xp
+    kernel : Kernel
+    xp : module
+        cupy, or numpy under the simulator.
+    fast_float64 : bool
+        Whether float64 is fast on this device, see ``Limits``.
+
+    Returns
+    -------
+    float64 array of shape (n, n_features), or float32 where float64 would cost too much and single
+    precision suffices
     """
     rows = xp.asarray(X).astype(np.float64)
     if kernel.of_distances:
@@ -47,12 +57,12 @@ def prepare_device_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> 
 
 
 def device_cross_products(rows: Any, other_rows: Any, kernel: Kernel, xp: Any) -> Any:
-    """Return squared distances (rbf) or inner products of two sets of rows, float32."""
+    """Squared distances (rbf) or inner products of two sets of rows, float32."""
     return _products(rows, other_rows, kernel, xp).astype(np.float32)
 
 
 def _products(rows: Any, other_rows: Any, kernel: Kernel, xp: Any) -> Any:
-    """Return them in the rows' own precision."""
+    """Squared distances (rbf) or inner products of two sets of rows, in the rows' precision."""
     products = rows @ other_rows.T
     if not kernel.of_distances:
         return products
@@ -66,12 +76,23 @@ def _products(rows: Any, other_rows: Any, kernel: Kernel, xp: Any) -> Any:
 def symmetric_products(
     rows: Any, kernel: Kernel, xp: Any, block: int = BLOCK, remainder: Any = None
 ) -> Any:
-    """Return the products of a set with itself, computed from the upper blocks.
+    """Products of a set of rows with itself, computed from the upper blocks.
 
-    rest : float32 (n, n), output: what the rounding of float64 products left off; or None
+    Parameters
+    ----------
+    rows : float array of shape (n, n_features), from ``prepare_device_rows``
+    kernel : Kernel
+    xp : module
+    block : int
+        Rows and columns of one product.
+    remainder : float32 array of shape (n, n), optional
+        Output: what rounding the float64 products to float32 leaves off.
 
-    Returns float32 (n, n), exactly symmetric: a solver that reads row i in one
-    step and row j in the next must see one number.
+    Returns
+    -------
+    float32 array of shape (n, n)
+        Exactly symmetric: a solver that reads row i in one step and row j in the next must see the
+        same number.
     """
     n = len(rows)
     out = xp.empty((n, n), np.float32)
@@ -97,9 +118,13 @@ def symmetric_products(
 def products_for_solver(
     rows: Any, kernel: Kernel, xp: Any, exact: bool, block: int = BLOCK
 ) -> tuple[Any, Any]:
-    """Return ``symmetric_products`` and, if ``exact``, what double precision takes beside them.
+    """``symmetric_products`` and, if ``exact``, the source of values in double precision.
 
-    Returns float32 (n, n), and a source as in ``hard``, or None
+    Returns
+    -------
+    products : float32 array of shape (n, n)
+    source : array or None
+        The rows, or the remainders of the products, see ``hard``; None if not ``exact``.
     """
     source = None
     if exact and exact_source(rows.shape[1]) == ROWS:
@@ -122,15 +147,30 @@ def score_rows(
     xp: Any,
     block_size: int,
 ) -> tuple[Any, Any]:
-    """Return predicted class numbers and decision values of some rows for every C.
+    """Predicted class numbers and decision values of some rows for every C.
 
-    Few array operations for all pairs at once: each is a launch, and memory to be found.
+    All pairs are scored in a few array operations, as each is a launch and an allocation.
 
-    shared : float32 (m, n), shared products with all sorted rows
-    rows : int32 (n_rows,), those to score
-    coefficients : float32 (n_classes, n_C, n); intercepts : float64 (n_problems, n_C)
+    Parameters
+    ----------
+    shared : float32 array of shape (m, n)
+        Products of some rows with all sorted rows.
+    rows : int32 array of shape (n_rows,)
+        Which of the m rows to score.
+    coefficients : float32 array of shape (n_classes, n_C, n)
+    intercepts : float64 array of shape (n_problems, n_C)
+    layout : Layout
+    problems : list of PathProblem
+    kernel : Kernel
+    gamma : float
+    xp : module
+    block_size : int
+        Threads of a block.
 
-    Returns int64 (n_rows, n_C) and float32 (n_problems, n_rows, n_C)
+    Returns
+    -------
+    codes : int64 array of shape (n_rows, n_C)
+    decision_values : float32 array of shape (n_problems, n_rows, n_C)
     """
     n_places, n_C, _ = coefficients.shape
     one_vs_one = problems[0].second is not None
@@ -159,12 +199,12 @@ def score_rows(
     if one_vs_one:
         first = xp.asarray([problem.first for problem in problems])
         second = xp.asarray([problem.second for problem in problems])
-        # What a class's support vectors add to the pair of it and each other class.
+        # The decision value of a pair: what the support vectors of both its classes add.
         decision_values = sums[first, :, second].astype(np.float64)
         decision_values += sums[second, :, first]
         decision_values = (decision_values + intercepts[:, None]).astype(np.float32)
-        # A class's votes, as LIBSVM: the pairs it wins as the first, and those it does not lose
-        # as the second; the lowest of a tie.
+        # LIBSVM's votes: a class has those pairs in which it is first and wins, and those in which
+        # it is second and the first does not win; argmax takes the lowest class of a tie.
         signs, offsets = np.zeros((layout.n_classes, len(problems)), np.float32), np.zeros(shape[0])
         for p, problem in enumerate(problems):
             signs[problem.first, p], signs[problem.second, p] = 1, -1

@@ -1,17 +1,17 @@
 """The SMO kernel: each block takes binary problems from a queue and walks along C.
 
-The method and the seeds are those of ``pipelines.svm.cpu.walk``, and where a working set
-grows too large those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state lies in its
-block's slice of device memory, with the kernel of the rows that are worked on; their
-residuals and multipliers lie in shared memory.
+The method and the starts are those of ``pipelines.svm.cpu.walk``, and for working sets that grow
+too large those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state lies in its block's slice
+of device memory, with the kernel of its working set; the residuals and multipliers of that lie in
+shared memory.
 
-A launch ends after about the time it is given: a block whose time is up writes what it is about
-to device memory, and goes on with it in the next launch. It looks at the clock between slices of
-its work of some milliseconds, and what it finds is the same to the last bit wherever launches end.
+A launch ends after about the time it is given: a block whose time is up writes its state to device
+memory, and continues from it in the next launch.  It looks at the clock between slices of work of
+some milliseconds, and the results are the same to the last bit wherever launches end.
 
-Where SMO has taken longer for a C than Newton's method is expected to, the walk goes on with
-both, in double precision, as on the CPU; but for a C at which more rows are free than there
-is room for.
+Once SMO has taken longer for a C than Newton's method is expected to, the walk goes on with both,
+in double precision, as on the CPU; except at a C at which more rows are free than there is room
+for.
 """
 
 from numba import cuda, types
@@ -63,14 +63,14 @@ from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 OFFSET, SIZE, FOLD, FIRST, SECOND, FIRST_TO, SECOND_TO = range(7)
 ENTRY_COLUMNS = 7
 
-# Shared memory for a row that is worked on: three float64 and an int32.
+# Bytes of shared memory for a member of the working set: three float64 and an int32.
 MEMBER_BYTES = 28
 
-# Device memory for a row of a block's state: four float64 and three int32.
+# Bytes of device memory for a row of a block's state: four float64 and three int32.
 STATE_BYTES = 44
 
-# What a block whose time is up keeps of a problem, a float64 each: the number of its job and 1, 0
-# for none; where it is; and what ``walk`` calls by these names.
+# What a block whose time is up saves of a problem, a float64 each: the number of its job plus 1, or
+# 0 for none; its stage; and variables of ``walk`` with these names.
 (
     JOB,
     STAGE,
@@ -94,37 +94,37 @@ STATE_BYTES = 44
 ) = range(19)
 RECORD = HARD_STATE + KEPT_HARD
 
-# The stages of a problem: the next C is begun, all rows are looked at, an inner solve, its changes
-# are packed, and taken off the residuals.
+# The stages of a problem: begin the next C, survey all rows, an inner solve, pack its changes, and
+# subtract them from the residuals.
 NEXT_C, LOOK, SOLVE, PACK, SUBTRACT = range(5)
 
-# A slice of a stage: iterations of SMO, kernel values of the changed rows, and terms of the
-# products that a thread adds up for those in double precision; some milliseconds each.
+# Sizes of a slice of a stage, which takes some milliseconds: iterations of SMO, kernel values of
+# changed rows, and, in double precision, terms of the products that a thread adds up.
 ITERATIONS_AT_ONCE, VALUES_AT_ONCE, TERMS_AT_ONCE = 512, 1 << 21, 1 << 18
-# A value from products takes as long as one from rows of so many features.
+# A value from products takes as long as a value from rows of so many features.
 TERMS_OF_PRODUCT = 16
 
 
 def fixed_shared_bytes(block_size: int) -> int:
-    """Return shared memory of a block beside that of its members, on a GPU."""
+    """Bytes of shared memory of a block beside those of its members, on a GPU."""
     parts = max(1, block_size // 32)
     return parts * (2 * 8 + 4 + 2 * 4 + 2 * 8) + CHUNK * 12 + block_size * 4 + 64
 
 
 def members_width(capacity: int, block_size: int) -> int:
-    """Return places for members: up to the next multiple of the threads, an even number."""
+    """``capacity`` rounded up to a multiple of the threads, and to an even number."""
     width = -(-max(2, capacity) // block_size) * block_size
     return width + width % 2
 
 
 def matrix_shape(width: int) -> tuple[int, int]:
-    """Return the float32 shape of a working set's kernel and its diagonal."""
+    """The shape of the float32 array of a working set's kernel and its diagonal."""
     return width + 1, width
 
 
 @device
 def take_near(t, n_threads, m, C, rows, work, near):
-    """Copy m members' numbers to shared memory, and list their columns."""
+    """Copy the state of m members to shared memory, and list their columns."""
     for p in range(t, round_up(m, n_threads), n_threads):
         near.residual[p], near.marks[p] = 0.0, 0
         if p < m:
@@ -137,7 +137,7 @@ def take_near(t, n_threads, m, C, rows, work, near):
 
 @device
 def give_back(t, n_threads, m, rows, work, near):
-    """Give m members their new multipliers, and note by how much each has changed."""
+    """Write the new multipliers of m members, and by how much each has changed."""
     for p in range(t, m, n_threads):
         k = work.members[p]
         work.changes[p] = near.beta[p] - rows.beta[k]
@@ -146,14 +146,14 @@ def give_back(t, n_threads, m, rows, work, near):
 
 @device
 def put_by(t, n_threads, m, work, near):
-    """Copy m members' residuals and multipliers to device memory, where nothing else is then."""
+    """Save the residuals and multipliers of m members in device memory, in unused work space."""
     for p in range(t, m, n_threads):
         work.factors[p], work.changes[p] = near.residual[p], near.beta[p]
 
 
 @device
 def take_up(t, n_threads, m, C, rows, work, near):
-    """Copy them back."""
+    """Restore what ``put_by`` has saved."""
     for p in range(t, round_up(m, n_threads), n_threads):
         near.residual[p], near.marks[p] = 0.0, 0
         if p < m:
@@ -164,44 +164,45 @@ def take_up(t, n_threads, m, C, rows, work, near):
 
 @kept_by_arguments
 def smo_kernel(name: str, block_size: int, registers: int | None = None, newton: str = ""):
-    """Return the kernel for one kernel function and block size, with these arguments.
+    """The CUDA kernel for one kernel function and block size.
 
-    ``registers`` limits those of a thread, so that a block of the wanted size can
-    be launched; at 64 what is spilled lies outside the loops over rows. With ``newton`` what
-    is hard is finished by Newton's method, on values of that source (see ``hard``); without, SMO
-    does all, and takes as many instructions as if there were nothing else.
+    ``registers`` limits the registers of a thread, so that a block of this size can be launched; at
+    64 what is spilled lies outside the loops over rows.  With ``newton`` hard problems are finished
+    by Newton's method, on values of that source (see ``hard``).  Without it SMO does all, and the
+    code for the rest is compiled away.  The arguments of the kernel:
 
     shared : float32 (n, n), shared products
     gammas : float32 (n_gammas,); coef0 : float32; degree : int
     Cs : float64 (n_C,), ascending; tol : float; limit : int, -1 for LIBSVM's own
     jobs : int32 (n_jobs, 2), gamma and entry of each, the longest first
-    queue : int32 (1,), 0 before the first launch: the next job's number
-    duration : int, nanoseconds after which a block ends at its next look at the clock
-    paused : float64 (n_blocks, ``RECORD``), 0 before the first launch: of each block the problem
-        that it goes on with in the next, see the names of its columns above
-    entries : int64 (n_entries, 7), see the names of its columns above: where a
-        problem's rows begin in the flat tables and how many there are; its fold;
-        its first and second class as numbered in ``pulls`` (-1: all others); the
-        place in ``coefficients`` of its first and second side's multipliers
+    queue : int32 (1,), the number of the next job; 0 before the first launch
+    duration : int, nanoseconds after which a block ends when it next looks at the clock
+    paused : float64 (n_blocks, ``RECORD``), the problem that each block continues in the next
+        launch, with the columns named above; 0 before the first launch
+    entries : int64 (n_entries, 7), with the columns named above: where a problem's rows begin in
+        the flat tables, and how many there are; its fold; its first and second class as numbered
+        in ``pulls`` (-1: all others); where in ``coefficients`` the multipliers of its first and
+        its second side go
     factors : float64 (n_entries, n_pull_classes), what multiplies C
-    columns : int32, flat: rows of ``shared``; out_rows : int32, flat: rows of
-        ``coefficients``; signed : float64, flat: weight times label
+    columns : int32, flat: rows of ``shared``
+    out_rows : int32, flat: rows of ``coefficients``
+    signed : float64, flat: weight times label
     pulls : float64 (n_gammas, n_folds, n_pull_classes, n)
-    capacity : int, members of an inner solve at most, 2 at least
+    capacity : int, the most members of an inner solve, at least 2
     width : int, ``members_width`` of it; dynamic shared memory holds so many members
     matrices : float32 (n_blocks, *matrix_shape(width)), the members' kernel
-    source : see ``hard``; exact_gammas : float64 (n_gammas,), exact_coef0 : float, of the kernel
-        in double precision
-    spaces : float64 (n_blocks, *hard_shape(m)), m <= capacity members of a problem that is hard;
-        these are looked at with ``newton`` alone
-    state : float64 (n_blocks, 4, n_max) and lists : int32 (n_blocks, 3, n_max); these and
-        ``matrices`` and ``spaces`` stay as they are from launch to launch
+    source, exact_gammas, exact_coef0 : of the kernel in double precision, see ``hard``; float64
+        (n_gammas,) and float
+    spaces : float64 (n_blocks, *hard_shape(m)), for m <= capacity members of a hard problem; with
+        the three above only used with ``newton``
+    state, lists : float64 (n_blocks, 4, n_max) and int32 (n_blocks, 3, n_max); the host leaves
+        these, ``matrices`` and ``spaces`` unchanged from launch to launch
 
-    Outputs, all zero before the first:
+    Outputs, all 0 before the first launch:
 
     coefficients : float32 (n_gammas, n_folds, n_places, n_C, n_rows)
     figures : float64 (n_gammas, n_entries, 2, n_C), intercepts and objectives
-    counts : int64 (n_gammas, n_entries, 2, n_C), iterations and Newton steps, status
+    counts : int64 (n_gammas, n_entries, 2, n_C), iterations with Newton steps, and status
     solved : int64 (n_gammas, n_entries), the number of different solutions
     """
     solve, gather = inner_solver(name), gatherer(name)
@@ -253,7 +254,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             dynamic[2 * width : 3 * width],
             dynamic_words[6 * width : 7 * width],
         )
-        # Each on a line of its own: the simulator tells them apart by it.
+        # Each on a line of its own, by which the simulator distinguishes shared arrays.
         tops = cuda.shared.array(n_warps, types.float64)
         lows = cuda.shared.array(n_warps, types.float64)
         gains = cuda.shared.array(n_warps, types.float32)
@@ -273,7 +274,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         hard_room = spaces.shape[2]
         record = paused[block]
         began, job = nanoseconds(), int(record[JOB]) - 1
-        cuda.syncthreads()  # all have read the job that goes on
+        cuda.syncthreads()  # all have read which job to continue
 
         while True:
             goes_on = job >= 0
@@ -298,16 +299,17 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             most = limit
             if limit < 0:
                 most = max(10_000_000, 100 * n)
-            # Of a C: iterations, rounds without progress, and whether its free rows have room.
+            # State of a C: iterations, rounds without progress, whether its free rows have room.
             c, done, status, idle, fits = 0, 0, CONVERGED, 0, True
-            # Whether a C was hard, and whether residuals are those of the exact kernel.
+            # Whether a C was hard, and whether residuals are those of the kernel in double
+            # precision.
             hard, is_exact, n_support, n_bounded = False, False, 0.0, 0.0
-            # Of a round: its members, and how far it is.
+            # State of a round: its tolerance, members and progress.
             inner_tol, m, iterations, n_changed, at = 0.0, n, 0, 0, 0
             if goes_on:
                 stage, c, done = int(record[STAGE]), int(record[C_NUMBER]), int(record[DONE])
                 status, idle, fits = int(record[STATUS]), int(record[IDLE]), record[FITS] != 0.0
-                # Without Newton's method neither can be, which the compiler is to see.
+                # Written so that the compiler sees that neither is true without Newton's method.
                 hard = by_newton and record[HARD] != 0.0
                 is_exact = by_newton and record[IS_EXACT] != 0.0
                 n_support, n_bounded = record[N_SUPPORT], record[N_BOUNDED]
@@ -347,7 +349,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if is_over:
                         n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
                         objective = dual_objective(t, n_threads, rows, parts)
-                        # No multiplier at its bound: every larger C has this solution.
+                        # If no multiplier is at its bound every larger C has this solution.
                         last = c + 1
                         if n_bounded == 0.0 and status == CONVERGED:
                             last = Cs.size
@@ -367,7 +369,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                             solved[g, entry] = c + 1
                         c, stage = last, NEXT_C
                     elif is_exact != (hard and fits):
-                        # Residuals anew, of the other kernel; it counts as an iteration.
+                        # Compute residuals again, with the other kernel; this counts as an
+                        # iteration.
                         is_exact = not is_exact
                         restore(t, n_threads, rows, work)
                         m, done, idle, status, stage = n, done + 1, 0, CONVERGED, PACK
@@ -392,7 +395,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                             cuda.syncthreads()  # others than its writer read a row of the matrix
                         stage = SOLVE
                 if stage == SOLVE:
-                    # SMO alone has so many iterations until the problem is called hard.
+                    # How many iterations SMO has before the problem is called hard.
                     patience, allowed = most, most - done
                     if is_exact:
                         count, status = solve_hard(
@@ -478,7 +481,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
             job = -1
             cuda.syncthreads()  # all have read the job, and whether time is up
 
-    # A launch is told by it, and what is kept on disk.
+    # This name identifies a launch, and the compiled code on disk.
     launch_name = {"": "smo", ROWS: "newton"}.get(newton, "newton_images")
     walk.__qualname__ = f"{launch_name}_kernel.walk"
     return cuda.jit(cache=True, **options)(walk)

@@ -1,1 +1,1 @@
-"""Machines on landmarks: a kernel approximated from some of the rows, for many rows."""
+"""SVMs with an approximate kernel for many rows: the kernel is made from some rows, landmarks."""

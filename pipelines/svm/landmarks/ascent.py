@@ -1,8 +1,12 @@
-"""Dual coordinate ascent on features: several C of a binary problem at once.
+"""Dual coordinate ascent on features, for several C of a binary problem at once.
 
-Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual coordinate descent method for large-scale
-linear SVM (ICML 2008). A row of features is thousands of bytes and a step on it few operations,
-so that a sweep over the rows serves several C: a row is read once for all.
+A row of features has thousands of bytes, and a step on it takes few operations. A sweep over the
+rows therefore makes the steps of several C: a row is read once for all of them.
+
+References
+----------
+C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual coordinate descent
+method for large-scale linear SVM", ICML 2008.
 """
 
 from __future__ import annotations
@@ -14,12 +18,12 @@ from numba import njit
 
 from pipelines.svm.landmarks.newton import ROWS_EACH
 
-# Steps on rows for each C, after which Newton's method goes on: so many sweeps over all rows, and
-# what as many of its own steps would take, each of which makes a matrix of the features from so
-# many rows for each; a product there takes a fraction of one here.
+# Newton's method continues after so many steps for each C as so many sweeps over all rows have,
+# plus what the same number of its own steps would take. Those multiply matrices of features, and a
+# product in them takes this fraction of one here.
 SWEEPS, OF_PRODUCT = 8, 0.005
-# Violations of the optimum, of a margin of 1, at which the objective is looked at, and the factor
-# by which they get smaller where it is not there yet.
+# The violation of optimality, relative to a margin of 1, at which the objective is first computed,
+# and the factor by which it shrinks until the objective is good enough.
 FIRST_VIOLATION, FACTOR = 0.1, 0.25
 
 
@@ -40,25 +44,25 @@ def _sweep(
     most: int,
     seed: int,
 ) -> tuple[int, int]:
-    """Sweep over the rows, for each C, until violations are below ``violation``.
+    """Sweep over the rows, for every C, until violations are below ``violation``.
 
-    Ends also when ``allowed`` steps or ``most`` sweeps are made. A row without work left for any C
-    is not looked at again.
+    It ends, too, after ``allowed`` steps or ``most`` sweeps. A row on which no C has work left is
+    skipped from then on.
 
     Returns
     -------
-    n_steps, n_sweeps
+    n_steps, n_sweeps : int
     """
     n_C, n_left, n_steps, n_sweeps = Cs.size, rows.size, 0, 0
     order, state = np.arange(n_left), np.uint64(2 * seed + 1)
-    # Least and largest violation of the last sweep, beyond which a row at its bound is shrunk.
+    # The least and largest violations of the last sweep; a row at its bound beyond them is shrunk.
     low, high = np.full(n_C, -np.inf, np.float32), np.full(n_C, np.inf, np.float32)
     least, largest = np.empty(n_C, np.float32), np.empty(n_C, np.float32)
     while n_left and n_steps < allowed and n_sweeps != most:
         least[:], largest[:] = np.inf, -np.inf
         n_before, n_left = n_left, 0
         for at in range(n_before):
-            # A random row of those to come (Fisher and Yates), by a congruential generator.
+            # A random one of the remaining rows (Fisher-Yates), by a linear congruential generator.
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
             swapped = at + int((state >> np.uint64(33)) % np.uint64(n_before - at))
             position = order[swapped]
@@ -108,7 +112,7 @@ def _sweep(
 
 
 def squared_norms(features: np.ndarray) -> np.ndarray:
-    """Squared norms of rows, float32; made in pieces, as features may lie on a disk."""
+    """Squared norms of rows, float32, computed in pieces, as features may lie on disk."""
     starts = range(0, len(features), 4096)
     pieces = [features[start : start + 4096] for start in starts]
     return np.concatenate([np.einsum("ij,ij->i", piece, piece) for piece in pieces])
@@ -116,7 +120,7 @@ def squared_norms(features: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True, fastmath=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _losses(features: Any, rows: Any, signs: Any, targets: Any, bounds: Any, w: Any) -> Any:
-    """Sums of what rows cost, but for C: float64 (n_C,)."""
+    """The sum of the losses of all rows for each C, not multiplied by it: float64 (n_C,)."""
     sums = np.zeros(len(w))
     for position in range(rows.size):
         x = features[rows[position]]
@@ -142,23 +146,31 @@ def ascend(
     seed: int,
     most: int = -1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve a problem for several C, or come near: until ``tol`` or the steps are reached.
+    """Solve a problem for several C to ``tol``, or approximately if that takes too many steps.
 
     Parameters
     ----------
     features : float32 array of shape (n, n_features)
-    norms : float32 array of shape (n,), squared
-    rows : int64 array of shape (n_rows,), those of the problem
-    signs, targets : float32 arrays of shape (n_rows,); see ``Loss``
-    bounds : float32 array of shape (n_rows,), what C is multiplied with for each
+    norms : float32 array of shape (n,)
+        Squared norms of the features of each row.
+    rows : int64 array of shape (n_rows,)
+        The rows of the problem.
+    signs, targets : float32 arrays of shape (n_rows,), see ``Loss``
+    bounds : float32 array of shape (n_rows,)
+        What multiplies C for each row.
     Cs : float32 array of shape (n_C,)
-    tol : share of the objective
-    most : sweeps; -1 for what is worth it
+    tol : float
+        Duality gap as a fraction of the objective.
+    seed : int
+        Seed of the order of the rows.
+    most : int
+        The most sweeps; -1 for as many as are faster than Newton's method.
 
     Returns
     -------
     multipliers : float32 array of shape (n_rows, n_C)
-    n_sweeps : int64 array of shape (n_C,), steps on rows, as sweeps over all of them
+    n_sweeps : int64 array of shape (n_C,)
+        Steps on rows, in sweeps over all rows.
     """
     n, n_C = len(rows), len(Cs)
     w, alpha = np.zeros((n_C, features.shape[1]), np.float32), np.zeros((n, n_C), np.float32)
@@ -180,7 +192,7 @@ def ascend(
         reached |= primal - dual <= tol * primal
         if reached.all():
             break
-        # All rows are looked at again, of those C that are not there, and more closely.
+        # Go on with all rows for the C's that are not good enough, to a smaller violation.
         violation *= FACTOR
         shrunk[:] = reached
     return alpha, np.full(n_C, -(-n_steps // max(1, n * n_C)), np.int64)

@@ -1,6 +1,8 @@
-"""Landmarks, and what they make of rows: features whose products are nearly the kernel's values.
+"""Landmarks, and features from them whose inner products approximate the kernel (Nyström).
 
-Williams and Seeger, Using the Nyström method to speed up kernel machines (NIPS 2000).
+References
+----------
+C. K. I. Williams, M. Seeger, "Using the Nyström method to speed up kernel machines", NIPS 2000.
 """
 
 from __future__ import annotations
@@ -16,30 +18,39 @@ import numpy as np
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.kernel import Kernel, raise_to
 
-# Directions of the landmarks' kernel with less than this share of the largest one's size are left
-# out: what single precision leaves of them is noise.
+# Eigenvectors of the landmarks' kernel whose eigenvalue is less than this fraction of the largest
+# are left out: in single precision they are noise.
 LEAST_FRACTION = 1e-7
-# Landmarks are drawn from so many rows, or so many for each, and in so many rounds.
+# Landmarks are drawn from a sample of so many rows, or of so many for each landmark, in so many
+# rounds.
 ROWS, ROWS_EACH, ROUNDS = 20_000, 10, 32
-# Of the kernel between rows and landmarks that are made at once: by a thread, and by a GPU.
+# Kernel values between rows and landmarks that a thread, and a GPU, computes at once.
 BLOCK_VALUES, GPU_BLOCK_VALUES = 1 << 22, 1 << 27
 
 
 def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Choose landmarks among ``rows``: far from each other, and many where rows are many.
+    """Choose landmarks among ``rows``: far from each other, and more where rows are dense.
 
-    Each round draws rows in proportion to their squared distance from the landmarks there are
-    (Bahmani et al., Scalable k-means++, VLDB 2012).
+    Each round draws rows with probabilities in proportion to their squared distance from the
+    landmarks chosen so far.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features), on any device
-    rows : int array, numbers of the rows to choose from
-    n : of landmarks; all rows where they are fewer
+    rows : int array
+        Numbers of the rows to choose from.
+    n : int
+        How many landmarks; all rows if there are fewer.
+    seed : int
 
     Returns
     -------
-    int64 array of shape (at most n,), numbers of rows of ``X``, ascending
+    int64 array of shape (at most n,)
+        Numbers of rows of ``X``, ascending.
+
+    References
+    ----------
+    B. Bahmani, B. Moseley, A. Vattani, R. Kumar, S. Vassilvitskii, "Scalable k-means++", VLDB 2012.
     """
     rng = np.random.default_rng(seed)
     if len(rows) <= n:
@@ -63,13 +74,15 @@ def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """The features of rows, for one kernel.
+    """Computes the features of rows, for one kernel and its landmarks.
 
     Attributes
     ----------
-    landmarks : int64 array of shape (n_landmarks,), rows of the training data
-    projection : float64 array of shape (n_landmarks, n_directions), on the host
-        Features are the kernel's values with the landmarks times this.
+    landmarks : int64 array of shape (n_landmarks,)
+        Rows of the training data.
+    projection : float64 array of shape (n_landmarks, n_directions)
+        On the host. Features are kernel values with the landmarks times this.
+    kernel : Kernel
     """
 
     landmarks: np.ndarray
@@ -82,12 +95,15 @@ class FeatureMap:
 
     @classmethod
     def of(cls, X: Any, landmarks: np.ndarray, kernel: Kernel, xp: Any = np) -> FeatureMap:
-        """Make the map of some landmarks.
+        """Make the map for some landmarks.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), numpy's or ``xp``'s
-        xp : array module, numpy or cupy
+        X : array of shape (n_samples, n_features), of numpy or ``xp``
+        landmarks : int64 array, from ``choose_landmarks``
+        kernel : Kernel
+        xp : module
+            numpy or cupy.
         """
         points = xp.asarray(X[xp.asarray(landmarks)], np.float64)
         centre = points.mean(axis=0) if kernel.of_distances else xp.zeros(points.shape[1])
@@ -101,17 +117,17 @@ class FeatureMap:
 
     @property
     def n_features(self) -> int:
-        """Directions of the landmarks, and the constant."""
+        """The number of features: the directions of the landmarks' kernel, and a constant."""
         return self.projection.shape[1] + 1
 
     @property
     def block(self) -> int:
-        """Rows that are worked on at once."""
+        """How many rows are worked on at once."""
         values = BLOCK_VALUES if self._xp is np else GPU_BLOCK_VALUES
         return max(256, values // len(self.landmarks))
 
     def __call__(self, rows: Any) -> Any:
-        """Features of rows, float32 of shape (n, n_features); the last one is 1.
+        """The features of rows, float32 of shape (n, n_features); the last one is 1.
 
         Raises
         ------
@@ -130,7 +146,7 @@ class FeatureMap:
         return out
 
     def coefficients(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Turn weights of features into those of the landmarks' kernel, and intercepts.
+        """Convert weights of features to coefficients of the landmarks, and intercepts.
 
         Parameters
         ----------
@@ -138,13 +154,14 @@ class FeatureMap:
 
         Returns
         -------
-        float64 arrays of shapes (n_landmarks, n_problems) and (n_problems,)
+        coefficients : float64 array of shape (n_landmarks, n_problems)
+        intercepts : float64 array of shape (n_problems,)
         """
         return self.projection @ w[:-1], w[-1].copy()
 
 
 def _between(rows: Any, points: Any, kernel: Kernel, xp: Any) -> Any:
-    """The kernel between rows and landmarks, both centred, in their precision."""
+    """Kernel values between rows and landmarks, both centred, in their own precision."""
     values = rows @ points.T
     if kernel.of_distances:
         norms, other_norms = (xp.einsum("ij,ij->i", side, side) for side in (rows, points))
@@ -168,7 +185,14 @@ def make_features(
 
     Parameters
     ----------
-    run : like ``map``, with threads where there are some
+    X : array of shape (n_samples, n_features), on any device
+    rows : int array
+        Numbers of the rows.
+    mapped : FeatureMap
+    run : callable
+        Like ``map``; a pool's on a CPU.
+    out : float32 array of shape (len(rows), n_features)
+        Output.
     """
     starts = range(0, len(rows), mapped.block)
 
@@ -181,12 +205,12 @@ def make_features(
 
 
 def device_of(X: Any) -> str:
-    """Where an array lies: cpu or gpu."""
+    """Where an array lies: ``"cpu"`` or ``"gpu"``."""
     return "cpu" if isinstance(X, np.ndarray) else "gpu"
 
 
 def empty_features(shape: tuple[int, int], memory_bytes: int, xp: Any = np) -> Any:
-    """Allocate features; on disk where they take more than ``memory_bytes`` of the host's memory.
+    """Allocate features, in a file on disk if they exceed ``memory_bytes`` of host memory.
 
     The file has no name, so that nothing is left of it however the process ends.
 
@@ -200,7 +224,8 @@ def empty_features(shape: tuple[int, int], memory_bytes: int, xp: Any = np) -> A
         return xp.empty(shape, np.float32)
     with tempfile.TemporaryFile() as file:
         try:
-            # A disk that is full says so here; written through memory it would end the process.
+            # A full disk raises here. Without, a write through the memory map would kill the
+            # process.
             os.posix_fallocate(file.fileno(), 0, n_bytes)
         except OSError as error:
             raise MemoryError(

@@ -1,8 +1,15 @@
-"""An interior-point method on features: a machine's weights in some twenty steps, however large C.
+"""An interior-point method on features: the weights for one C, however large, in some twenty steps.
 
-Fine and Scheinberg, Efficient SVM training using low-rank kernel representations (JMLR 2001), with
-Mehrotra's predictor and corrector. A step makes a matrix of the features from all rows that matter
-to it, in double precision. The dual problem says how far from the minimum it is.
+A predictor-corrector method. A step computes a matrix of the features in double precision, from
+all rows that matter to it. The dual problem bounds the distance from the minimum.
+
+References
+----------
+S. Fine, K. Scheinberg, "Efficient SVM training using low-rank kernel representations", JMLR 2,
+2001.
+
+S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on
+Optimization 2, 1992.
 """
 
 from __future__ import annotations
@@ -15,8 +22,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 MOST_STEPS = 60
-TO_THE_BOUND = 0.99  # of the way to the nearest bound, the most that a step goes
-# What rows that a step's matrix leaves out may add up to, beside the ridge of 1.
+TO_THE_BOUND = 0.99  # a step goes at most this fraction of the way to the nearest bound
+# The matrix of a step leaves out rows that add up to at most this much, next to the ridge of 1.
 LEFT_OUT = 1e-3
 
 
@@ -33,30 +40,47 @@ def solve_interior(
     Parameters
     ----------
     features : float64 array of shape (n, n_features)
-    sides : (signs, targets), arrays of shape (n,); see ``Loss``
-    upper : float64 array of shape (n,), above 0: C, times what it is multiplied with for each row
-    tol : share of the objective that its minimum may be below what is found
+    sides : sequence of (signs, targets), arrays of shape (n,), see ``Loss``
+    upper : float64 array of shape (n,)
+        The bound of each multiplier, above 0: C times what multiplies it for the row.
+    tol : float
+        Duality gap as a fraction of the objective.
+    most : int
+        The most steps.
+    xp : module
+        numpy or cupy.
+
+    Returns
+    -------
+    Point
+        Not converged if its ``objective`` is above its ``least`` by more than ``tol`` allows.
     """
     signs, targets = (xp.stack(parts).astype(np.float64) for parts in zip(*sides, strict=True))
     point = Point(features, signs, signs * targets, upper, xp)
     while point.objective - point.least > tol * point.objective and point.n_steps < most:
         try:
             point.step()
-        except ValueError:  # no factor, or no number, by rounding: what there is has not converged
+        except ValueError:  # rounding has left no factor, or no finite number; it stays unconverged
             break
     return point
 
 
 class Point:
-    """Where the method is: multipliers within their bounds, and those of the bounds.
+    """The state of the method: multipliers within their bounds, and the bounds' own multipliers.
 
     Attributes
     ----------
-    w : float64 array of shape (n_features,), the best weights until now
-    objective : float, theirs
-    lost : float, what is in it besides half the squared norm
-    least : float, what the objective is not below, by the dual problem
-    share : float, of its C from which on that holds for others
+    w : float64 array of shape (n_features,)
+        The best weights so far.
+    objective : float
+        Their objective.
+    loss : float
+        The part of it besides half the squared norm.
+    least : float
+        The best lower bound of the objective, from the dual problem.
+    bound_fraction : float
+        The multipliers of that bound are at most this fraction of theirs: it holds for other C's
+        from this fraction of C on, too.
     n_steps : int
     """
 
@@ -70,14 +94,14 @@ class Point:
         self.high = self.low - self.excess
 
     def _judge(self) -> None:
-        """Look at what the multipliers make, and keep it where it is the best."""
+        """Compute the weights and bounds of these multipliers, and keep them if they are best."""
         w = self._pull(self.alpha)
         self.excess = self._values(w) - self.aims
         half = float(w @ w) / 2
         loss = float((self.upper * self.xp.maximum(-self.excess, 0)).sum())
         candidates = [(half + loss, loss, 1.0)]
         margin = float((self.excess + self.aims).min()) if len(self.signs) == 1 else 0.0
-        if margin > 0:  # a multiple of the weights separates all rows
+        if margin > 0:  # a multiple of the weights separates all rows without a loss
             candidates.append((half / margin**2, 0.0, 1 / margin))
         objective, loss, factor = min(candidates)
         if objective < self.objective:
@@ -87,7 +111,7 @@ class Point:
             self.least, self.bound_fraction = least, float((self.alpha / self.upper).max())
 
     def step(self) -> None:
-        """Go a step: where to it would lead is tried first, then it is made with that in view."""
+        """Make a step: a predictor first, then the step corrected by what that shows."""
         xp, alpha, low, high = self.xp, self.alpha, self.low, self.high
         room = self.upper - alpha
         self.stiffness = low / alpha + high / room
@@ -113,11 +137,11 @@ class Point:
         self._judge()
 
     def _change(self, of_low: Any, of_high: Any) -> tuple[Any, Any, Any]:
-        """Changes by which alpha * low and room * high change by these, and all else fits."""
+        """The changes of alpha, low and high for given changes of alpha * low and room * high."""
         room = self.upper - self.alpha
         target = self.low - self.high - self.excess + of_low / self.alpha - of_high / room
         total, remainder = 0 * target, target
-        for _ in range(2):  # again, for the rows that were left out, and rounding
+        for _ in range(2):  # the second time corrects for rows left out, and for rounding
             part = self._values(self.solve(self._pull(remainder / self.stiffness)))
             total = total + (remainder - part) / self.stiffness
             remainder = target - self.stiffness * total - self._values(self._pull(total))
@@ -131,13 +155,13 @@ class Point:
 
 
 def _reach(*pairs: tuple[Any, Any]) -> float:
-    """How far the changes of some positive numbers can go, of a length of 1."""
+    """The longest step, at most 1, at which some positive numbers stay positive."""
     ratios = [float((-change / numbers).max()) for numbers, change in pairs]
     return min(1.0, TO_THE_BOUND / max(*ratios, TO_THE_BOUND))
 
 
 def _solver_of(matrix: Any, xp: Any) -> Callable[[Any], Any]:
-    """What multiplies a vector by the inverse of a matrix and a ridge of 1."""
+    """A function that multiplies a vector by the inverse of a matrix plus a ridge of 1."""
     matrix.reshape(-1)[:: len(matrix) + 1] += 1
     if xp is np:
         return partial(cho_solve, cho_factor(matrix, overwrite_a=True), check_finite=False)

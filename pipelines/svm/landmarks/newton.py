@@ -1,11 +1,16 @@
-"""Newton's method on features: a machine's weights from a hinge whose corner is rounded.
+"""Newton's method on features, in the primal, with a hinge loss whose corner is rounded.
 
-Chapelle, Training a support vector machine in the primal (Neural Computation 2007). The rounding
-shrinks until it hardly matters; only rows within it take part in the second derivatives, so that
-a step costs a pass over the rows, and a matrix of the features made of few of them. Where C is
-small, coordinate ascent is there sooner. No lower bound of the objective is known here: where
-classes are nearly separable it would stop far above the minimum, as its next step promises little.
-So an interior-point method, which has one, looks at the largest C, where rows are not too many.
+The width of the rounding shrinks until it hardly matters. Only rows within it take part in the
+second derivatives: a step costs a pass over all rows, and a matrix of the features from few of
+them. For small C, coordinate ascent is faster.
+
+The method knows no lower bound of the objective. Where classes are nearly separable it would stop
+far above the minimum, as its next step promises little. An interior-point method, which has such a
+bound, therefore checks the largest C if there are not too many rows.
+
+References
+----------
+O. Chapelle, "Training a support vector machine in the primal", Neural Computation 19, 2007.
 """
 
 from __future__ import annotations
@@ -20,29 +25,33 @@ from pipelines.data.fits import Progress
 from pipelines.data.placement import to_host
 from pipelines.svm.landmarks.interior import Point, solve_interior
 
-# Half of the rounding, of a margin of 1, at first: from 0, all rows are within it. Its factor.
+# Half the width of the rounding, relative to a margin of 1: at first, when from weights of 0 all
+# rows are within it, and from multipliers that are nearly right; and the factor of its shrinking.
 FIRST_WIDTH, LATER_WIDTH, SHRINKING = 2.0, 0.5, 0.1
-REACH = 10.0  # times the rounding
-ROWS_EACH = 8  # of the second derivatives, for each feature: a sample of them does
+REACH = 10.0  # rows within so many widths may come within the rounding in one step
+# Rows for each feature from which second derivatives are computed: a sample suffices.
+ROWS_EACH = 8
 MOST_STEPS = 200
-# An interior-point method looks at up to so many rows for each feature, and multiplications for a
-# matrix of all rows (a second), and is run to a share of the tolerance: its last steps go furthest.
+# The interior-point method checks problems of up to so many rows for each feature, and of so many
+# multiplications for a matrix of all rows (a second). It runs to this fraction of the tolerance, as
+# its last steps gain most.
 INTERIOR_ROWS_EACH, INTERIOR_PRODUCTS, INTERIOR_TOL = 32, 10**10, 0.25
 MOST_HALVINGS, LEAST_DESCENT = 12, 1e-4
-RIDGE = 1e-6  # of the largest second derivative, which single precision resolves
-BLOCK_BYTES = 1 << 24  # of features that a thread works on at once
+RIDGE = 1e-6  # relative to the largest second derivative; single precision resolves it
+BLOCK_BYTES = 1 << 24  # bytes of features that a thread works on at once
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """The rows of a problem: runs of those that have features.
+    """The rows of a problem: runs of the rows that features were computed for.
 
     Attributes
     ----------
     features : float32 array of shape (n, n_features)
-    runs : sequence of (first, end), rows of ``features``
+    runs : sequence of (first, end)
+        Rows of ``features``, from ``first`` to before ``end``.
     """
 
     features: Any
@@ -50,11 +59,11 @@ class FeatureRows:
 
     @property
     def numbers(self) -> np.ndarray:
-        """Their places among those that have features, int64."""
+        """The rows' numbers in ``features``, int64."""
         return np.concatenate([np.arange(first, end) for first, end in self.runs])
 
     def blocks(self, n_bytes: int) -> Iterator[tuple[slice, slice]]:
-        """Yield blocks of rows, as rows of ``features`` and as rows of the problem."""
+        """Yield blocks of rows: the slice of ``features``, and the slice of the problem's rows."""
         size, position = max(1, n_bytes // (4 * self.features.shape[1])), 0
         for first, end in self.runs:
             for start in range(first, end, size):
@@ -65,14 +74,17 @@ class FeatureRows:
 
 @dataclass(frozen=True)
 class Loss:
-    """What a row costs, by its value f: of each side ``sign * (target - f)``, where above 0.
+    """The loss of a row of value f: for each side ``sign * (target - f)`` where that is above 0.
 
-    One side is a classifier's hinge, with the sign as the target; two are the edges of a tube.
+    One side, whose targets are the signs, is a classifier's hinge loss; two are the edges of a
+    tube.
 
     Attributes
     ----------
-    sides : sequence of (signs, targets), float32 arrays of shape (n_rows,)
-    bounds : float32 array of shape (n_rows,), what C is multiplied with for each
+    sides : sequence of (signs, targets)
+        float32 arrays of shape (n_rows,).
+    bounds : float32 array of shape (n_rows,)
+        What multiplies C for each row.
     Cs : float64 array of shape (n_C,)
     """
 
@@ -83,12 +95,15 @@ class Loss:
 
 @dataclass
 class Weights:
-    """Weights of features.
+    """The weights of features for each C.
 
-    w : float64 (n_features, n_C)
-    objectives : float64 (n_C,), half the squared norm and the losses times C
-    n_steps : int64 (n_C,)
-    converged : bool (n_C,)
+    Attributes
+    ----------
+    w : float64 array of shape (n_features, n_C)
+    objectives : float64 array of shape (n_C,)
+        Half the squared norm, plus the losses times C.
+    n_steps : int64 array of shape (n_C,)
+    converged : bool array of shape (n_C,)
     """
 
     w: np.ndarray
@@ -108,16 +123,32 @@ def descend(
     xp: Any = np,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Progress | Weights]:
-    """Find the weights for each C, and yield them last; between steps progress.
+    """Solve a problem for all C.
 
     Parameters
     ----------
-    multipliers : float32 array of shape (n_sides * n_rows, n_C) to begin with, within their
-        bounds; those that are good enough are taken as they are. None to begin at 0
-    tol : share of the objective that its minimum may be below what is found, as far as it is known
-    run : like ``map``, with threads where there are some; what it gives is in order
+    rows : FeatureRows
+    loss : Loss
+    multipliers : float32 array of shape (n_sides * n_rows, n_C) or None
+        A start, within the bounds; a C for which they are good enough takes no step. None to start
+        from weights of 0.
+    tol : float
+        By which fraction of itself the objective may be above its minimum, as far as that is known.
+    most : int
+        The most steps.
+    run : callable
+        Like ``map``, with results in order; a pool's on a CPU.
+    xp : module
+        numpy or cupy.
+    block_bytes : int
+        Bytes of features that a thread works on at once.
+
+    Yields
+    ------
+    Progress or Weights
+        Progress between steps, and the weights at last.
     """
-    if not float(loss.bounds.sum()):  # no rows, or none that weighs anything
+    if not float(loss.bounds.sum()):  # no rows, or only rows without weight
         n_C = len(loss.Cs)
         w = np.zeros((rows.features.shape[1], n_C))
         yield Weights(w, np.zeros(n_C), np.zeros(n_C, np.int64), np.ones(n_C, np.bool_))
@@ -139,7 +170,7 @@ def descend(
 
 
 class _Descent:
-    """All C of a problem at once, as a pass over the features is what takes time."""
+    """Newton's method for all C of a problem at once, which share the passes over the features."""
 
     def __init__(
         self, rows: FeatureRows, loss: Loss, run: Map, xp: Any, blocks: Sequence[Any], tol: float
@@ -150,18 +181,19 @@ class _Descent:
         self.w = np.zeros((n_features, n_C))
         self.values = xp.zeros((int(loss.bounds.shape[0]), n_C), np.float32)
         self.widths = np.full(n_C, FIRST_WIDTH)
-        self.least = np.full(n_C, -np.inf)  # of the objective, by the dual problem
-        self.halves, self.hinges = np.zeros(n_C), np.full(n_C, np.inf)  # its parts, of the weights
+        self.least = np.full(n_C, -np.inf)  # lower bounds of the objective, from the dual problem
+        # The two parts of the objective of the weights.
+        self.halves, self.hinges = np.zeros(n_C), np.full(n_C, np.inf)
         self.n_steps, self.converged = np.zeros(n_C, np.int64), np.zeros(n_C, np.bool_)
         self.active = np.arange(n_C)
 
     @property
     def objectives(self) -> np.ndarray:
-        """Of the weights that there are, float64 (n_C,)."""
+        """The objectives of the current weights, float64 (n_C,)."""
         return self.halves + self.loss.Cs * self.hinges
 
     def begin(self, multipliers: Any) -> None:
-        """Begin with the weights that these multipliers make."""
+        """Start from the weights that these multipliers give."""
         if multipliers is None:
             return
         sides, xp = self.loss.sides, self.xp
@@ -185,11 +217,11 @@ class _Descent:
         self._move(self.w, np.ones(len(self.active)))
 
     def prove(self, most: int) -> Iterator[float]:
-        """See by an interior-point method whether the largest C is solved; yield what is done.
+        """Check by an interior-point method whether the largest C is solved; yield fractions done.
 
-        If not, Newton's method had stopped early: each C that is not proved to be solved is solved
-        anew, the smallest and the largest first. Where classes can be separated, the weights of the
-        latter are those of many.
+        If not, Newton's method has stopped early: every C that is not proved to be solved is solved
+        again, the smallest and the largest first. Where classes can be separated, the weights of
+        the largest C are those of many others.
         """
         loss, xp, self.active = self.loss, self.xp, np.arange(len(self.loss.Cs))
         self.hinges, self.halves = self._evaluate()[0], (self.w**2).sum(axis=0) / 2
@@ -227,20 +259,21 @@ class _Descent:
             yield 1 - len(unproved) / len(loss.Cs)
 
     def _unproved(self, numbers: Sequence[int]) -> list[int]:
-        """Give each of these C the best weights and bound that there are; those left unproved."""
+        """Give each of these C the best weights and bound known; returns those still unproved."""
         for c in numbers:
             C = self.loss.Cs[c]
             best = int(np.argmin(self.halves + C * self.hinges))
             for values in (self.w.T, self.halves, self.hinges):
                 values[c] = values[best]
-            # Multipliers of a smaller C are within the bounds of a larger one.
+            # Multipliers of a smaller C are within the bounds of a larger one, so its dual value is
+            # a lower bound there, too.
             self.least[c] = self.least[self.loss.Cs <= C].max()
             gap = self.objectives[c] - self.least[c]
             self.converged[c] = gap <= self.tol * self.objectives[c]
         return [c for c in numbers if not self.converged[c]]
 
     def step(self) -> bool:
-        """Take a step for each C that needs one; whether one was taken."""
+        """Take a step for each C that needs one; returns whether one was taken."""
         active, loss = self.active, self.loss
         hinge, smooth, pull = self._evaluate()
         half = (self.w[:, active] ** 2).sum(axis=0) / 2
@@ -270,7 +303,7 @@ class _Descent:
         return True
 
     def _evaluate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Losses of the active C, with and without the corner, and the sums of rows they pull."""
+        """The losses of the active C, exact and rounded, and the latter's negative gradients."""
         xp, active, (features, loss) = self.xp, self.active, (self.rows.features, self.loss)
         widths = xp.asarray(self.widths[active], np.float32)
         Cs = xp.asarray(loss.Cs[active], np.float32)
@@ -293,13 +326,13 @@ class _Descent:
         return totals[0], totals[1], totals[2:]
 
     def _direction(self, c: int, gradient: np.ndarray) -> np.ndarray:
-        """Newton's direction for a C."""
+        """The Newton direction for a C."""
         xp, loss, width = self.xp, self.loss, np.float32(self.widths[c])
         factors = xp.zeros(len(loss.bounds), np.float32)
         for signs, targets in loss.sides:
             off = xp.abs(signs * (targets - self.values[:, c]))
-            # Beyond the rounding, rows that a step may bring there: where few are within it, a step
-            # that knew those alone would go far.
+            # Rows beyond the rounding that a step may bring within it take part, too: where few are
+            # within it, a step that knows only those would go too far.
             factors += (off < REACH * width) / xp.maximum(off, width)
         factors *= loss.bounds
         parts, n_features = self._sample(factors, width, len(gradient) * ROWS_EACH), len(gradient)
@@ -319,7 +352,7 @@ class _Descent:
         return to_host(-xp.linalg.solve(second, gradient))
 
     def _sample(self, factors: Any, width: Any, most: int) -> list[tuple[Any, float]]:
-        """Rows for second derivatives, those within the rounding first; what each stands for."""
+        """Rows for second derivatives, those within the rounding first, and the weight of each."""
         xp, parts, room = self.xp, [], most
         stiff = factors * width >= self.loss.bounds * np.float32(0.999)
         for numbers in (xp.flatnonzero(stiff), xp.flatnonzero((factors > 0) & ~stiff)):
@@ -334,7 +367,10 @@ class _Descent:
     def _move(
         self, directions: np.ndarray, smooth: np.ndarray, descents: np.ndarray | None = None
     ) -> None:
-        """Go along a direction for each active C, as far as the rounded objective falls."""
+        """Move along a direction for each active C, as far as the rounded objective decreases.
+
+        Without ``descents`` the whole way, from weights of 0.
+        """
         xp, single = self.xp, self.xp.asarray(directions, np.float32)
         along = xp.empty((len(self.values), len(self.active)), np.float32)
 
@@ -358,7 +394,7 @@ class _Descent:
     def _length(
         self, k: int, along: Any, direction: np.ndarray, smooth: float, descent: float
     ) -> float:
-        """How far to go: halved until the objective falls enough."""
+        """The step length: halved until the rounded objective decreases enough."""
         xp, loss, c = self.xp, self.loss, int(self.active[k])
         w, width, length = self.w[:, c], np.float32(self.widths[c]), 1.0
         for _ in range(MOST_HALVINGS):
@@ -376,7 +412,7 @@ class _Descent:
         return 0.0
 
     def _sum(self, function: Callable[[Any], Any]) -> np.ndarray:
-        """Add up, in order, what a function makes of each block; float64, on the host."""
+        """Add up a function of each block, in order; float64, on the host."""
         total: Any = 0.0
         for part in self.run(function, self.blocks):
             total = total + part.astype(np.float64)

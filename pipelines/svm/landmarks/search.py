@@ -1,4 +1,4 @@
-"""Cells of a grid, and machines, on landmarks."""
+"""Cross-validation of a grid, and single fits, on landmarks."""
 
 from __future__ import annotations
 
@@ -33,19 +33,28 @@ from pipelines.svm.search import Layout, PathProblem, check_size, class_factors,
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT
 
-# The objective may be above its minimum by this times the tolerance, 1 % by default: closer, other
-# errors than those of the approximation do not change. Single precision resolves the least.
+# The objective may be above its minimum by this times the tolerance, 1 % by default: to come closer
+# changes errors little beside what the approximation does. The least is what single precision
+# resolves.
 OF_TOLERANCE, LEAST_TOL = 10.0, 1e-5
-FEATURES, ASCENT = 0.3, 0.3  # shares of the time, for the progress
-C_TOGETHER = 6  # which coordinate ascent serves by one reading of a row
+FEATURES, ASCENT = 0.3, 0.3  # fractions of the time, for the progress
+C_TOGETHER = 6  # how many C coordinate ascent works on when it reads a row
 GPU_BLOCK_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where it is computed: an array module, and threads.
+    """Where fits are computed.
 
-    run : like ``map``
+    Attributes
+    ----------
+    xp : module
+        numpy or cupy.
+    run : callable
+        Like ``map``; a pool's on a CPU.
+    name : {"cpu", "gpu"}
+    block_bytes : int
+        Bytes of features that are worked on at once.
     """
 
     xp: Any
@@ -56,7 +65,7 @@ class Device:
 
 @contextmanager
 def open_device(X: Any, n_threads: int | None) -> Iterator[Device]:
-    """Open what computes on rows where they lie: the threads of this process, or a GPU."""
+    """The device on which the rows lie: threads of this process, or the GPU."""
     if isinstance(X, np.ndarray):
         from pipelines.svm.cpu.threads import open_pool
 
@@ -70,12 +79,14 @@ def open_device(X: Any, n_threads: int | None) -> Iterator[Device]:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The training rows of a split, sorted by class, and what they weigh.
+    """The training rows of a split, sorted by class, and their weights.
 
     Attributes
     ----------
-    layout : their classes, of all there are
-    counts, weights : float64 (n,), how often each trains, and that times its weight
+    layout : Layout
+        Of the training rows; its classes are those of all rows.
+    counts, weights : float64 arrays of shape (n,)
+        How often each row trains, and that times its sample weight.
     """
 
     layout: Layout
@@ -84,7 +95,7 @@ class TrainingRows:
 
     @classmethod
     def of(cls, y: np.ndarray, train: np.ndarray, sample_weight: np.ndarray | None) -> TrainingRows:
-        """Sort the rows of a split; one that repeats counts as often."""
+        """Sort the training rows of a split; one that repeats counts as often."""
         classes, codes = np.unique(y, return_inverse=True)
         rows, counts = np.unique(train, return_counts=True)
         weights = counts.astype(np.float64)
@@ -97,7 +108,7 @@ class TrainingRows:
         return cls(layout, counts[order].astype(np.float64), weights[order])
 
     def runs(self, problem: PathProblem) -> list[tuple[int, int]]:
-        """Runs of the rows that a problem is about."""
+        """The rows of a problem as runs (first, end) of the sorted rows."""
         if problem.second is None:
             return [(0, len(self.layout.order))]
         of_classes = (self.layout.rows_of(code) for code in (problem.first, problem.second))
@@ -106,7 +117,7 @@ class TrainingRows:
     def signs_and_bounds(
         self, problem: PathProblem, numbers: np.ndarray, class_weight: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sides of a problem's rows, 1 and -1, and what C is multiplied with; both float32."""
+        """The sides of a problem's rows, 1 or -1, and what multiplies C for each; both float32."""
         codes = self.layout.codes[numbers]
         factors = class_factors(self.layout, problem, self.counts, class_weight)
         signs = np.where(codes == problem.first, 1, -1).astype(np.float32)
@@ -115,10 +126,14 @@ class TrainingRows:
 
 @dataclass
 class Solved:
-    """All problems of a split and gamma.
+    """The solutions of all problems of a split and gamma.
 
-    w : float64 (n_features, n_problems, n_C)
-    objectives, n_steps, converged : (n_problems, n_C)
+    Attributes
+    ----------
+    mapped : FeatureMap
+    w : float64 array of shape (n_features, n_problems, n_C)
+        Weights of the features.
+    objectives, n_steps, converged : arrays of shape (n_problems, n_C)
     """
 
     mapped: FeatureMap
@@ -128,13 +143,13 @@ class Solved:
     converged: np.ndarray
 
     def of_problem(self, number: int) -> Solved:
-        """One of the problems."""
+        """The solution of one problem, in the same form."""
         index = slice(number, number + 1)
         parts = self.objectives[index], self.n_steps[index], self.converged[index]
         return Solved(self.mapped, self.w[:, index], *parts)
 
     def values(self, X: Any, rows: np.ndarray, device: Device) -> np.ndarray:
-        """Values of every problem for each C, float32 of shape (n_rows, n_problems, n_C)."""
+        """Decision values of some rows, float32 of shape (n_rows, n_problems, n_C)."""
         n_features, *shape = self.w.shape
         w = device.xp.asarray(self.w.reshape(n_features, -1), np.float32)
         starts = range(0, len(rows), self.mapped.block)
@@ -148,7 +163,7 @@ class Solved:
         return np.concatenate(pieces).reshape(len(rows), *shape)
 
     def fits(self, seconds: float, score_seconds: float) -> Iterator[Fit]:
-        """A fit for each C, without predictions; seconds of all are shared out by their steps."""
+        """A fit for each C, without predictions; ``seconds`` are divided in proportion to steps."""
         n_steps = self.n_steps.sum(axis=0)
         fractions = (n_steps + 1) / (n_steps + 1).sum()
         for c, fraction in enumerate(fractions):
@@ -169,10 +184,26 @@ def solve_split(
     settings: Settings,
     device: Device,
 ) -> Iterator[Progress | Solved]:
-    """Solve some problems on the same rows for a gamma, all C of each; yield them last."""
+    """Solve some problems on the same rows for one gamma and all C.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), on the device
+    training : TrainingRows
+    losses : sequence of (runs, Loss)
+        For each problem, as from ``classifier_losses``.
+    gamma : float
+    settings : Settings
+    device : Device
+
+    Yields
+    ------
+    Progress or Solved
+        Progress, and the solutions at last.
+    """
     xp, tol = device.xp, max(OF_TOLERANCE * settings.tol, LEAST_TOL)
     order = training.layout.order
-    weighted_rows = order[training.weights > 0]  # what weighs nothing stands for nothing
+    weighted_rows = order[training.weights > 0]  # no landmark is a row without weight
     landmarks = choose_landmarks(X, weighted_rows, settings.n_landmarks, settings.seed)
     mapped = FeatureMap.of(X, landmarks, settings.at(gamma), xp)
     features = empty_features((len(order), mapped.n_features), settings.memory_bytes, xp)
@@ -223,16 +254,16 @@ def _ascend_all(
     multipliers: list[Any],
     n_sweeps: list[np.ndarray],
 ) -> Iterator[float]:
-    """Fill in all multipliers and sweeps by coordinate ascent; yield what share of it is done.
+    """Fill ``multipliers`` and ``n_sweeps`` by coordinate ascent; yield the fraction done.
 
-    Some C of a problem are a piece of work.
+    The threads each work on a group of C's of a problem.
     """
     from pipelines.svm.landmarks.ascent import ascend, squared_norms
 
     norms = squared_norms(features)
     tasks = []
     for number, (runs, loss) in enumerate(losses):
-        n_groups = -(-len(loss.Cs) // C_TOGETHER)  # each of small and large C
+        n_groups = -(-len(loss.Cs) // C_TOGETHER)  # each has small and large C, to take as long
         numbers = FeatureRows(features, runs).numbers
         tasks += [(number, numbers, loss, slice(k, None, n_groups)) for k in range(n_groups)]
 
@@ -269,16 +300,37 @@ def solve_landmarks(
 ) -> Iterator[Fit | Progress]:
     """Cross-validate every gamma and C on every split, as ``solve_path`` does, on landmarks.
 
-    Landmarks are of each split's training rows. The objective may be above its minimum by ten
-    times ``settings.tol`` of itself, 1e-5 at the least.
+    The landmarks are training rows of each split. The objective may be above its minimum by ten
+    times ``settings.tol`` of itself, at least by 1e-5.
 
     Parameters
     ----------
     X : float array of shape (n_samples, n_features), of numpy or cupy
-    y : array of shape (n_samples,), class codes
-    Cs : ascending
-    splits : (training rows, rows to predict)
-    only : numbers of the splits to work on, by default all
+    y : array of shape (n_samples,)
+        Class codes.
+    gammas : sequence of float
+    Cs : sequence of float
+        Ascending.
+    splits : sequence of (training rows, rows to predict)
+    settings : Settings
+    only : sequence of int, optional
+        Numbers of the splits to work on, by default all.
+    sample_weight : float array of shape (n_samples,), optional
+        Factors of C.
+    return_decisions : bool, default False
+        Whether fits have the decision values of the binary problems, too.
+
+    Yields
+    ------
+    Fit or Progress
+        Candidates are numbered gamma by gamma, and C by C within a gamma.
+
+    Raises
+    ------
+    ValueError
+        Values of ``X``, or gammas, are too large for single precision.
+    MemoryError
+        Features fit neither in memory nor on disk.
     """
     check_size(X, gammas)
     numbers, classes = range(len(splits)) if only is None else only, np.unique(y)
@@ -317,7 +369,17 @@ def classifier_losses(
     settings: Settings,
     device: Device,
 ) -> list[tuple[list[tuple[int, int]], Loss]]:
-    """The rows and the loss of each binary problem."""
+    """The runs of rows and the loss of each binary problem.
+
+    Parameters
+    ----------
+    training : TrainingRows
+    problems : sequence of PathProblem
+    Cs : sequence of float
+    settings : Settings
+        For its ``class_weight``.
+    device : Device
+    """
     losses = []
     for problem in problems:
         runs = training.runs(problem)
@@ -339,7 +401,25 @@ def solve_landmarks_regression(
     *,
     sample_weight: np.ndarray | None = None,
 ) -> Iterator[Fit | Progress]:
-    """Cross-validate epsilon-SVR on landmarks, as ``solve_regression`` does by its path."""
+    """Cross-validate epsilon-SVR on landmarks, like ``solve_regression``.
+
+    Parameters
+    ----------
+    X : float array of shape (n_samples, n_features)
+    y : float array of shape (n_samples,)
+        The targets.
+    gamma : float
+    Cs, epsilons : sequence of float
+    splits : sequence of (training rows, rows to predict)
+    settings : Settings
+    sample_weight : float array of shape (n_samples,), optional
+        Factors of C.
+
+    Yields
+    ------
+    Fit or Progress
+        Candidates are numbered epsilon by epsilon, and C by C within an epsilon.
+    """
     check_size(X, gamma)
     with open_device(X, settings.n_threads) as device:
         for number, (train, validation) in enumerate(splits):
@@ -369,7 +449,7 @@ def regression_losses(
     epsilons: Sequence[float],
     device: Device,
 ) -> list[tuple[list[tuple[int, int]], Loss]]:
-    """The tubes of each epsilon, on all rows."""
+    """The runs of rows, which are all, and the loss of each epsilon."""
     xp, targets = device.xp, np.asarray(y, np.float64)[training.layout.order]
     bounds, losses = xp.asarray(training.weights, np.float32), []
     up, down = xp.ones(len(targets), np.float32), -xp.ones(len(targets), np.float32)
@@ -382,13 +462,15 @@ def regression_losses(
 
 @dataclass(frozen=True)
 class Fitted:
-    """A machine on landmarks.
+    """A fitted machine on landmarks.
 
-    support : int64 (n_landmarks,), rows of X
-    coefficients : float64 (n_landmarks, n_problems)
-    intercepts : float64 (n_problems,)
-    objectives : float64 (n_problems,)
-    n_iterations, status : int64 (n_problems,)
+    Attributes
+    ----------
+    support : int64 array of shape (n_landmarks,)
+        The landmarks, as rows of X.
+    coefficients : float64 array of shape (n_landmarks, n_problems)
+    intercepts, objectives : float64 arrays of shape (n_problems,)
+    n_iterations, status : int64 arrays of shape (n_problems,)
     """
 
     support: np.ndarray
@@ -409,7 +491,28 @@ def fit_landmarks(
     epsilon: float | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> Fitted:
-    """Fit one machine on all rows: of classes, or with an ``epsilon`` of numbers."""
+    """Fit one machine on all rows: a classifier, or with ``epsilon`` a regression.
+
+    Parameters
+    ----------
+    X : float array of shape (n_samples, n_features), of numpy or cupy
+    y : array of shape (n_samples,)
+        Class codes, or targets.
+    C, gamma : float
+        Above 0.
+    settings : Settings
+    epsilon : float, optional
+        Half the width of the tube, in units of ``y``.
+    sample_weight : float array of shape (n_samples,), optional
+        Factors of C.
+
+    Raises
+    ------
+    ValueError
+        Values of ``X``, or gamma, are too large for single precision.
+    MemoryError
+        Features fit neither in memory nor on disk.
+    """
     check_size(X, gamma)
     with open_device(X, settings.n_threads) as device:
         targets = y if epsilon is None else np.zeros(len(y))
@@ -434,7 +537,7 @@ def fit_landmarks(
 def fit_classifier(
     X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings, sample_weight: Any = None
 ) -> FittedPath:
-    """Fit a classifier, in the form of ``fit_path``: the support vectors are landmarks."""
+    """Fit a classifier, in the form of ``fit_path``; its support vectors are the landmarks."""
     machine = fit_landmarks(X, y, C, gamma, settings, sample_weight=sample_weight)
     classes, codes = np.unique(y, return_inverse=True)
     support_codes = codes[machine.support]
