@@ -61,10 +61,10 @@ def train_rank(
     """
     import torch
 
-    kind = Rank
+    rank_class = Rank
     if plan.options.stages != 1:
-        from pipelines.parallel.staged_rank import StagedRank as kind
-    rank = kind(problem, plan, group, send)
+        from pipelines.parallel.staged_rank import StagedRank as rank_class
+    rank = rank_class(problem, plan, group, send)
     settings = TrainingSettings(
         precision=plan.options.precision,
         device="cpu" if group.device == "cpu" else "gpu",

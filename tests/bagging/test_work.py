@@ -94,22 +94,22 @@ import sys
 
 import numpy as np
 
-from pipelines.bagging.work import Trainings, run_task
+from pipelines.bagging.work import Trainings, run_member_task
 from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import Training
+from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import SearchSpace
 from pipelines.search.tasks import make_tasks
 
 X, space, counts = np.eye(60, 4), SearchSpace.load("table"), {"n_bootstrap": 1, "n_tuning": 1}
 for n_classes, y in (2, np.arange(60, dtype=np.int32) % 2), (0, np.arange(60.0)):
-    training = Training.of("table", 60, is_regression=not n_classes, max_epochs=2)
+    training = TrainingSettings.of("table", 60, is_regression=not n_classes, max_epochs=2)
     plan = Trainings.draw(y, Inputs(4, n_classes), space, training, **counts, n_folds=2, seed=0)
     problem = plan.problem(FoldedData(X, y, X[:0], y[:0], (), Scaling("standardise")))
     tasks = make_tasks(problem, "member=0")
-    items = [item for task in tasks for item in run_task(problem, task, kind=plan.kind)]
+    items = [item for task in tasks for item in run_member_task(problem, task, shared_fit=plan.shared_fit)]
     print(*(item["score"] < 0 for item in items if not isinstance(item, Progress)))
 print("sklearn" in sys.modules)
 """

@@ -121,7 +121,7 @@ def test_a_refit_that_fails_stops_the_run(
     def refit(*problem: object, **settings: object) -> None:
         raise ValueError("no such C")
 
-    monkeypatch.setattr("pipelines.svm_grid.refit_and_test", refit)
+    monkeypatch.setattr("pipelines.svm_grid.refit_and_test_svm", refit)
     words = [*SMALL, "--cluster", "threads", "--results", str(tmp_path / "run"), "--quiet"]
     assert main(words) == 1
     said = capsys.readouterr().err

@@ -13,6 +13,8 @@ from pipelines.extensions import Extensions
 if TYPE_CHECKING:
     from pipelines.search.strategies.base import Strategy
 
+__all__ = ["STRATEGIES", "strategy_class", "strategy_packages"]
+
 DRAWING = ("random", "tpe")  # those that draw candidates
 STRATEGIES = Extensions(
     "pleasingly.strategies",

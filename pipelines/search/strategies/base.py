@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+__all__ = ["WHOLE", "Cell", "Request", "RoundStrategy", "Row", "Scope", "Stop", "Strategy"]
+
 WHOLE = 1.0  # the share of all rows
 
 Row = Mapping[str, Any]
