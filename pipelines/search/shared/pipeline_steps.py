@@ -111,7 +111,7 @@ class StepCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._transformed: OrderedDict[Hashable, tuple[Any, PipelineRows]] = OrderedDict()
-        # Why a step failed. Its pipelines are then fitted by themselves, and report it on their own.
+        # Why a step failed. Its pipelines are then fitted by themselves, and report it themselves.
         self._refused = dict[Hashable, str]()
 
     def prepare(
