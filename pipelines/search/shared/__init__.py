@@ -57,6 +57,7 @@ def may_share(call: Mapping[str, Any], several_candidates: bool = True) -> bool:
 
 
 def _is_known(estimator: Any, several_candidates: bool) -> bool:
+    """Whether a table lists the package of an estimator, or of the last step of a pipeline."""
     steps = getattr(estimator, "steps", ())
     if several_candidates:
         package = _package_of(estimator)
@@ -66,6 +67,7 @@ def _is_known(estimator: Any, several_candidates: bool) -> bool:
 
 
 def _package_of(estimator: Any) -> str:
+    """The first two parts of the name of an estimator's module, such as ``sklearn.svm``."""
     return ".".join(type(estimator).__module__.split(".")[:2])
 
 
@@ -92,6 +94,7 @@ def shared_fit_of(estimator: Any, shared_fits: Sequence[SharedFit] = ()) -> Shar
 
     Parameters
     ----------
+    estimator : estimator or candidate
     shared_fits : sequence of SharedFit, optional
         Shared fits that are tried before those of the table.
     """

@@ -48,6 +48,12 @@ def renumbered(splits: Sequence[Split], rows: np.ndarray, n_rows: int) -> list[S
         Row numbers of the subset.
     n_rows : int
         Number of all rows, from which the subset was taken.
+
+    Examples
+    --------
+    >>> [(train, test)] = renumbered([(np.array([0, 1, 4]), np.array([2]))], np.array([1, 2, 4]), 5)
+    >>> train.tolist(), test.tolist()
+    ([0, 2], [1])
     """
     positions = np.full(n_rows, -1, np.int64)
     positions[rows] = np.arange(len(rows))
@@ -191,10 +197,8 @@ class SplitRows:
 
                 of_arrays = all(type(array) is np.ndarray for array in (X, y, row_numbers))
                 if of_arrays and not get_tags(self.estimator).input_tags.pairwise:
-                    self._part_cache[key] = (
-                        X[row_numbers],
-                        y[row_numbers],
-                    )  # as that has it, after long checks
+                    # What ``safe_split`` returns for plain arrays, without its slow checks.
+                    self._part_cache[key] = X[row_numbers], y[row_numbers]
                 else:
                     train = () if name == "train" else (self.row_numbers(split, "train"),)
                     self._part_cache[key] = safe_split(self.estimator, X, y, row_numbers, *train)
@@ -498,6 +502,7 @@ class SharedEstimators(SharedFit):
             yield Progress((split + 1) / rows.n_splits)
 
     def _fit_split(self, split: int, rows: SplitRows, estimators: Sequence[Any]) -> Iterator[Fit]:
+        """Fit all estimators on a split; they predict, together where they can, when asked to."""
         from sklearn.base import clone
 
         (X, y), weights, prediction_rows = (
@@ -505,6 +510,7 @@ class SharedEstimators(SharedFit):
             rows.weights(split),
             rows.prediction_rows(split),
         )
+        # A fit uses its estimators up, so only a single split does without clones.
         clones = [clone(candidate) for candidate in estimators] if rows.n_splits > 1 else estimators
         # Other tasks use these rows, too. What fails on a read-only view is fitted by itself, on a
         # copy.
@@ -515,9 +521,8 @@ class SharedEstimators(SharedFit):
             fitted = shared_fit.fit(clones, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - start) / len(fitted)
 
-        shared_rows = cache(
-            lambda part: shared_fit.protect(prediction_rows[part])
-        )  # the same to all methods
+        # The same object for all methods, so that a fit can recognise rows that it has seen.
+        shared_rows = cache(lambda part: shared_fit.protect(prediction_rows[part]))
 
         @cache
         def shared_responses(method: str, part: str) -> list[np.ndarray] | None:
@@ -533,6 +538,8 @@ class SharedEstimators(SharedFit):
             )
             return response
 
+        # A warning may stand for any of the estimators. Those at their limit of iterations count as
+        # the ones that did not converge; if none is at it, all count.
         at_limit = _at_limit(fitted) if convergence_warnings else []
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
@@ -609,6 +616,14 @@ def identity(estimator: Any, excluded: Collection[str] = ()) -> Hashable:
     ------
     Exception
         A parameter cannot be pickled.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> identity(Ridge(alpha=1.0)) == identity(Ridge(alpha=2.0))
+    False
+    >>> identity(Ridge(alpha=1.0), ["alpha"]) == identity(Ridge(alpha=2.0), ["alpha"])
+    True
     """
     return type(estimator), *(
         (name, value if type(value) in PLAIN_VALUES else _identity_of_value(value))
@@ -626,9 +641,8 @@ def _identity_of_value(value: Any) -> Hashable:
     if type(value) in (list, tuple):
         return type(value), *map(_identity_of_value, value)
     is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
-    if (
-        is_estimator and vars(value).keys() == estimator_parameters(value).keys()
-    ):  # it is not fitted
+    # An unfitted estimator has no attributes but its parameters.
+    if is_estimator and vars(value).keys() == estimator_parameters(value).keys():
         return identity(value)
     import joblib
 
@@ -673,6 +687,7 @@ def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
+    """See ``values_inside``; for a value that may be an estimator, or a list of named ones."""
     if isinstance(value, list | tuple):
         for part in value:
             yield from _values_of_estimators(part)

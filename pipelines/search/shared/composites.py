@@ -146,10 +146,12 @@ class Composites(SharedEstimators):
         return sorted(sorted(members) for _, members in groups)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the candidates have one memory of fitted parts."""
         memory = PartMemory()
         return [self._fit_of(estimator, memory, X, y) for estimator in estimators]
 
     def _fit_of(self, composite: Any, memory: PartMemory, X: Any, y: Any) -> Any:
+        """Fit a composite whose parts are looked up in the memory, and put its own parts back."""
         parts, n_jobs = composite.estimators, composite.n_jobs
         composite.estimators = [
             (name, CachedPart(part, memory) if hasattr(part, "fit") else part)

@@ -77,6 +77,7 @@ class Prefixes(SharedEstimators):
         return is_size and not of_all and draws
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the largest is fitted, the others are cut from it."""
         # A clone: ``cut`` needs each estimator's generator as it was before the fit.
         largest = clone(max(estimators, key=self.size_of)).fit(X, y, **weights)
         return [self.cut(largest, estimator) for estimator in estimators]
@@ -235,6 +236,7 @@ class IsolationForests(Bags):
         return super().accepts(estimator) and (is_fraction or outliers == "auto")
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``Prefixes.fit``; thresholds are then set from the scores of the training rows."""
         clones = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
         fitted, scores = super().fit(clones, X, y, **weights), dict[int, np.ndarray]()
         for model, estimator in zip(fitted, estimators, strict=True):
@@ -259,6 +261,7 @@ class Boosting(Prefixes):
     draws_ahead = False
 
     def cut(self, largest: Any, estimator: Any) -> Any:
+        """See ``Prefixes.cut``; attributes about the last stage are set anew."""
         smaller = super().cut(largest, estimator)
         if hasattr(smaller, "n_estimators_"):
             smaller.n_estimators_ = self.n_stages(smaller)

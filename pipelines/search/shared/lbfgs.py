@@ -50,6 +50,7 @@ class Minimisation:
         self.options, self.n_steps, self.n_evaluations = options, 0, 0
         self.x = np.zeros(n)
         self.bounds = np.zeros(n), np.zeros(n), np.zeros(n, np.int32)  # 0: a variable has none
+        # Sizes of the work arrays as ``setulb`` wants them.
         self.work = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
         self.task, self.search_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
         self.saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
@@ -69,7 +70,7 @@ class Minimisation:
             Whether it needs a value at the new ``x``; False at the end.
         """
         options, task = self.options, self.task
-        self.n_evaluations += bool(self.task[0])
+        self.n_evaluations += bool(self.task[0])  # task 0 is the start, which uses no value
         while True:
             optimize._lbfgsb.setulb(
                 N_CORRECTIONS,
@@ -123,6 +124,18 @@ def minimise_together(
     -------
     list of scipy.optimize.OptimizeResult
         In the order of the functions.
+
+    Examples
+    --------
+    Two parabolas, with minima at 1 and 3:
+
+    >>> centres = np.array([[1.0], [3.0]])
+    >>> def evaluate(indices, variables):
+    ...     distances = variables - centres[indices]
+    ...     return (distances**2).sum(axis=1), 2 * distances
+    >>> options = {"maxiter": 100, "maxls": 20, "gtol": 1e-6, "ftol": 1e-9}
+    >>> [result.x.round(3).tolist() for result in minimise_together(evaluate, 2, 1, **options)]
+    [[1.0], [3.0]]
     """
     descents = [Minimisation(n_variables, options) for _ in range(n_functions)]
     waiting = [

@@ -193,6 +193,7 @@ class ElasticNets(LinearModels):
         """
         sample_weight = weights.get(WEIGHTS)
         if sample_weight is not None:
+            # scikit-learn rescales the weights so that they sum to the number of rows.
             sample_weight = sample_weight * (len(sample_weight) / sample_weight.sum())
         strongest_index = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
         seed = estimators[strongest_index].random_state

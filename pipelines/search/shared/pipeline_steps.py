@@ -92,6 +92,7 @@ def last_of(estimator: Any) -> Any:
 
 
 def _step(name: str, transformer: Any) -> PipelineStep:
+    """The step of a transformer, with its width where it can be cut from a wider one."""
     # What ``set_output`` stored. A table cannot be cut by columns as arrays are.
     output = vars(transformer).get("_sklearn_output_config")
     narrowing = narrowing_of(transformer) if output is None else None
@@ -181,6 +182,7 @@ class StepCache:
                 state = state_of_generators()
                 try:
                     result = make()
+                    # A draw from a global generator: each separate pipeline would make its own.
                     if state_of_generators() != state:
                         raise ValueError("a step draws without a seed: pipelines do not share it")
                     self._transformed[key] = result

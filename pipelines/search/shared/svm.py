@@ -208,10 +208,12 @@ class KernelMachines(SharedFit):
                 for estimator in estimators
             }
         )
+        # A path costs a fit of ``SVC`` divided by the gain, and serves all C.
         gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
         return seconds_per_fit * n_splits * (len(estimators) - n_paths / gain)
 
     def describe(self, estimators: Sequence[Any]) -> str:
+        """See ``SharedFit.describe``; such as ``gamma=0.01 and 2 more 8 C``."""
         gammas = list(dict.fromkeys(estimator.gamma for estimator in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
         suffix = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
@@ -221,6 +223,7 @@ class KernelMachines(SharedFit):
         )
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """See ``SharedFit.cost``; linear in the rows on landmarks, else quadratic."""
         if n := landmarks_of(estimators[0]):
             gammas = {estimator.gamma for estimator in estimators}
             products = (
@@ -231,6 +234,7 @@ class KernelMachines(SharedFit):
         return scale * sum(
             relative_fit_cost(
                 float(estimator.C),
+                # That is "auto", and "scale" on standardised rows.
                 1 / max(n_features, 1)
                 if isinstance(estimator.gamma, str)
                 else float(estimator.gamma),
@@ -244,9 +248,8 @@ class KernelMachines(SharedFit):
         from pipelines.svm.cpu.class_products import memory_needed  # here, as it imports numba
         from pipelines.svm.cpu.threads import fits_in_memory
 
-        grid_settings = getattr(
-            estimator, "settings", None
-        )  # of svm_grid, which has an option for it
+        # Only ``svm_grid``, whose candidates have ``settings``, has an option for the memory.
+        grid_settings = getattr(estimator, "settings", None)
         settings, n_rows = grid_settings or Settings.of(estimator), len(y)
         if (
             settings.n_landmarks
@@ -329,6 +332,7 @@ class SVCs(KernelMachines):
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
+        """See ``SharedFit``; so it is for backends that fit several gammas at once."""
         return self.backend.shares_gammas and not self.on_landmarks
 
     def seconds_to_start(self) -> float:
@@ -373,6 +377,13 @@ class SVCs(KernelMachines):
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit.fit_splits``; the backend is called for each set of gammas and C.
+
+        Raises
+        ------
+        ValueError
+            The training rows of a split lack a class, or a class has no weight there.
+        """
         backend = self.backend
         X, y, splits = rows.matrix(backend.device)
         if not isinstance(estimators[0], SVMParameters):
@@ -417,6 +428,8 @@ class SVCs(KernelMachines):
                     yield outcome.within(n_done / n_fits, n_cells / n_fits)
                     continue
                 g, c = divmod(outcome.candidate, len(Cs))
+                # The path through all C counts as one fit, that of the first C. A backend that does
+                # not share C, or fits by a substitute, makes a fit for each.
                 is_new = c == 0 or not backend.shares_C or outcome.implementation != ""
                 position = positions[outcome.split]
                 if isinstance(outcome.predict, Predictions):
@@ -506,7 +519,7 @@ def _batches(
     ----------
     estimators : sequence of estimators or candidates
     X : array of shape (n_samples, n_features)
-        From which ``gamma="scale"`` takes its variance.
+        Decides the values of the gammas "scale" and "auto".
     splits : sequence of (training rows, rows to predict)
     numbers : sequence of int
         The splits to fit on.
@@ -564,6 +577,7 @@ class SVRs(KernelMachines):
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit.fit_splits``; a solver is called for each gamma."""
         from pipelines.svm.cpu.regression import solve_regression
         from pipelines.svm.landmarks.search import solve_landmarks_regression
         from pipelines.svm.path_svr import target_moments

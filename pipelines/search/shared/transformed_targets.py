@@ -59,6 +59,7 @@ class TransformedTargets(SharedEstimators):
         ValueError
             The regressors share nothing on these rows, or take no weights.
         """
+        # The stand-in catches the transformed targets, with the wrapper's own checks of them.
         wrapper = clone(estimators[0]).set_params(regressor=StandIn()).fit(X, y)
         regressors = [clone(estimator.regressor) for estimator in estimators]
         targets = read_only(wrapper.regressor_.targets_)

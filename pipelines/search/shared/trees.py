@@ -43,6 +43,7 @@ class Trees(SharedEstimators):
     by_chance = True
 
     def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key``; best-first and depth-first trees do not share a group."""
         key = super().group_key(estimator)
         return None if key is None else (key, estimator.max_leaf_nodes is None)
 
@@ -52,6 +53,7 @@ class Trees(SharedEstimators):
         return is_usual and can_be_cut(estimator)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the largest tree is grown, the others are cut from it."""
         if len(estimators) == 1:  # scikit-learn's pruning is faster for a single alpha
             return [estimators[0].fit(X, y, **weights)]
         grown = uncut_estimator(estimators).fit(X, y, **weights)
@@ -232,6 +234,8 @@ class Growth:
         """
         weights = self.tree.weighted_n_node_samples
         costs = (weights * self.tree.impurity / weights[0]).tolist()
+        # Cost and number of the leaves below each node, summed leaf by leaf in scikit-learn's
+        # order, as rounding depends on it.
         branches, n_leaves = [0.0] * len(costs), [0] * len(costs)
         inner = [node for node, child in enumerate(self._left_children) if child != NO_CHILD]
         for leaf in sorted({*range(len(costs))} - {*inner}):
@@ -241,6 +245,7 @@ class Growth:
                 n_leaves[node] += 1
 
         def strength(node: int) -> float:
+            """The alpha from which the node is better off as a leaf: cost per leaf saved."""
             return (costs[node] - branches[node]) / (n_leaves[node] - 1)
 
         strengths = {node: strength(node) for node in inner}

@@ -181,7 +181,26 @@ class Strategy(ABC):
 
 
 class RoundStrategy(Strategy):
-    """A strategy in rounds: the next one is decided once all rows of a round have arrived."""
+    """A strategy in rounds: the next one is decided once all rows of a round have arrived.
+
+    Examples
+    --------
+    All candidates on the first split, then the best one on the others:
+
+    >>> class BestOfFirstSplit(RoundStrategy):
+    ...     def rounds(self):
+    ...         candidates = self.scope.candidates
+    ...         yield [Request(tuple(candidates), (0,))]
+    ...         best = max(candidates, key=lambda candidate: self.score(candidate, 0))
+    ...         yield [Request((best,), self.scope.splits[1:])]
+    >>> strategy = BestOfFirstSplit(Scope([[0], [1]], n_splits=3, n_rows=90))
+    >>> strategy.ask()
+    [Request(candidates=(0, 1), splits=(0,), share=1.0)]
+    >>> row = {"split": 0, "share": 1.0}
+    >>> strategy.tell([row | {"candidate": 0, "score": 0.7}, row | {"candidate": 1, "score": 0.9}])
+    >>> strategy.ask()
+    [Request(candidates=(1,), splits=(1, 2), share=1.0)]
+    """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
@@ -193,6 +212,7 @@ class RoundStrategy(Strategy):
         """The requests of each round; the generator resumes once their rows have arrived."""
 
     def ask(self) -> Sequence[Request] | None:
+        """See ``Strategy.ask``; empty until all rows of the round have arrived."""
         if self._missing:
             return ()
         requests = next(self._rounds, None)

@@ -18,7 +18,9 @@ class Grid(RoundStrategy):
     decides = False
 
     def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``; a single round."""
         scope, levels = self.scope, halving_levels(self.scope.parameters)
+        # A group is one task, so it comes as early as its coarsest candidate.
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         yield [Request(tuple(group), scope.splits) for group in groups]
 
@@ -34,6 +36,11 @@ def halving_levels(parameters: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     parameters : sequence of dict
         Parameters of each candidate. The values of an axis are in the order in which they first
         occur.
+
+    Examples
+    --------
+    >>> halving_levels([{"C": C} for C in (1, 2, 4, 8, 16, 32, 64)])
+    {0: 2, 1: 1, 2: 2, 3: 0, 4: 2, 5: 1, 6: 2}
     """
     axes: dict[str, dict[str, int]] = {}
     for candidate in parameters:

@@ -54,6 +54,7 @@ class Halving(RoundStrategy):
         return [FACTOR**-i for i in range(min(n_wanted, n_possible), 0, -1)]
 
     def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``; a round for each fraction, the last with all rows."""
         scope = self.scope
         fractions = [*self.fractions(len(scope.candidates), scope.n_rows, scope.n_splits), WHOLE]
         for self._fraction, self._next_fraction in zip(

@@ -67,9 +67,11 @@ class Race(RoundStrategy):
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+        """See ``Strategy.fractions``; that of the screen, where it has enough rows."""
         return [SCREEN] if SCREEN * n_rows >= LEAST_ROWS else []
 
     def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``; perhaps a screen, then splits in random order, then revivals."""
         scope = self.scope
         order = np.random.default_rng(scope.seed).permutation(scope.n_splits).tolist()
         steps = [order[:FIRST_SPLITS], *([split] for split in order[FIRST_SPLITS:])]
@@ -289,6 +291,7 @@ class Race(RoundStrategy):
             return []
         winner = max(means, key=lambda candidate: means[candidate])
         scores = self._scores([winner], splits, WHOLE)[0]
+        # ``std`` divides by n here, so that n - 1 below makes it the usual standard error.
         error = scores.std() / math.sqrt(max(1, len(splits) - 1))
         near_candidates = set[int]()
         for candidate, stop in self.stopped.items():

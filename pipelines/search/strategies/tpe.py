@@ -88,6 +88,7 @@ class Study:
 
     @cached_property
     def _study(self) -> optuna.Study:
+        """Optuna's study, in memory; made at the first draw, which imports Optuna."""
         import optuna
 
         verbosity = optuna.logging.get_verbosity()
@@ -116,6 +117,7 @@ class Study:
 
     @cached_property
     def _random(self) -> optuna.samplers.BaseSampler:
+        """For draws after the sampler found nothing new."""
         import optuna
 
         return optuna.samplers.RandomSampler(seed=self.seeds[1])
@@ -192,6 +194,7 @@ class TPE(Strategy):
         self._n_drawn = 0
 
     def ask(self) -> Sequence[Request] | None:
+        """See ``Strategy.ask``; draws as many candidates as the scores that are there allow."""
         requests = list[Request]()
         while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
             for study in self.studies:
