@@ -108,9 +108,9 @@ for n_classes, y in (2, np.arange(60, dtype=np.int32) % 2), (0, np.arange(60.0))
     training = TrainingSettings.of("table", 60, is_regression=not n_classes, max_epochs=2)
     plan = Trainings.draw(y, Inputs(4, n_classes), space, training, **counts, n_folds=2, seed=0)
     problem = plan.problem(FoldedData(X, y, X[:0], y[:0], (), Scaling("standardise")))
-    tasks = make_tasks(problem, "member=0")
-    items = [item for task in tasks for item in run_member_task(problem, task, shared_fit=plan.shared_fit)]
-    print(*(item["score"] < 0 for item in items if not isinstance(item, Progress)))
+    tasks, fits = make_tasks(problem, "member=0"), plan.shared_fit
+    rows = [row for task in tasks for row in run_member_task(problem, task, shared_fit=fits)]
+    print(*(row["score"] < 0 for row in rows if not isinstance(row, Progress)))
 print("sklearn" in sys.modules)
 """
     found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

@@ -1,8 +1,9 @@
-"""Work that candidates share, one file for each kind, and the table of them.
+"""Fits in which candidates share work: one file for each family of estimators, and their table.
 
-A kind of another package is a subclass of ``SharedFit`` that is found by its entry point in the
-group ``pleasingly.shared_fits``. The name of the entry point is the package of the estimators, the
-first two parts of their module's name: ``lightgbm.sklearn``. Ours come first.
+Another package adds a subclass of ``SharedFit`` by an entry point in the group
+``pleasingly.shared_fits``. The entry point is named after the package of the estimators, the first
+two parts of their module's name, such as ``lightgbm.sklearn``. Where several shared fits know an
+estimator, ours come first.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainFits", "SharedFit", "may_share", "shared_fit_of"]
 
-# Where a package's estimators share work: the files beside this one, with their ``SHARED_FITS``.
-# They are imported when one of its estimators comes: trees do without the path solver.
+# The files beside this one whose ``SHARED_FITS`` serve the estimators of a package. A file is
+# imported when the first of these estimators comes: a search of trees never loads the path solver.
 FILES = {
     "sklearn.compose": "transformed_targets",
     "sklearn.ensemble": "ensembles composites",
@@ -33,24 +34,32 @@ FILES = {
     "pipelines.svm": "svm",
     "pipelines.nn": "networks",
 }
-# Packages with a kind whose splits have work in common, of one candidate, too.
+# Packages whose shared fits save work between splits, so that even a single candidate gains.
 OF_SPLITS = ("sklearn.svm", "pipelines.svm", "pipelines.nn")
 OTHERS = Extensions("pleasingly.shared_fits", "pipelines.search.shared.base:SharedFit")
 
 
 def may_share(call: Mapping[str, Any], several_candidates: bool = True) -> bool:
-    """Whether a fit may share something with others: a quick look at its classes.
+    """Whether a fit may share work with others, as far as the classes of its estimators tell.
 
     Parameters
     ----------
-    call : arguments of ``_fit_and_score``, by name
-    several : whether there are several candidates; else only splits can have work in common
+    call : dict
+        Arguments of scikit-learn's ``_fit_and_score``, by name.
+    several_candidates : bool, default True
+        Whether the search has several candidates; if not, only splits can have work in common.
+
+    Returns
+    -------
+    bool
+        True where a closer look, which imports more, is worth while.
     """
     values = [call["estimator"], *(call["parameters"] or {}).values()]
     return any(hasattr(value, "fit") and _is_known(value, several_candidates) for value in values)
 
 
 def _is_known(estimator: Any, several_candidates: bool) -> bool:
+    """Whether a table lists the package of an estimator, or of the last step of a pipeline."""
     steps = getattr(estimator, "steps", ())
     if several_candidates:
         package = _package_of(estimator)
@@ -60,12 +69,13 @@ def _is_known(estimator: Any, several_candidates: bool) -> bool:
 
 
 def _package_of(estimator: Any) -> str:
+    """The first two parts of the name of an estimator's module, such as ``sklearn.svm``."""
     return ".".join(type(estimator).__module__.split(".")[:2])
 
 
 @cache
 def _others_of(package: str) -> tuple[SharedFit, ...]:
-    """The kinds of other packages for the estimators of a package.
+    """The shared fits that other packages add for the estimators of a package.
 
     One that cannot be had is left out with a warning: scores do not depend on what is shared.
     """
@@ -79,23 +89,25 @@ def _others_of(package: str) -> tuple[SharedFit, ...]:
 
 
 def shared_fit_packages() -> tuple[str, ...]:
-    """The distributions beside ours whose versions may decide what shared work computes."""
+    """The distributions, besides ours, whose versions may change what shared fits compute."""
     return OTHERS.distributions()
 
 
 def __getattr__(name: str) -> Any:
-    # A script whose searches share nothing does without what these import.
+    # Lazy, so that a script whose searches share nothing does not import what ``base`` imports.
     if name in ("PlainFits", "SharedFit"):
         return getattr(import_module(f"{__name__}.base"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def shared_fit_of(estimator: Any, shared_fits: Sequence[SharedFit] = ()) -> SharedFit | None:
-    """Return the shared work of an estimator's class; None if it has none.
+    """The shared fit for the class of an estimator; None if there is none.
 
     Parameters
     ----------
-    kinds : ways of sharing that go before those of the table
+    estimator : estimator or candidate
+    shared_fits : sequence of SharedFit, optional
+        Shared fits that are tried before those of the table.
     """
     for shared_fit in shared_fits:
         if shared_fit.knows(estimator):

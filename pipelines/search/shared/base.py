@@ -1,8 +1,8 @@
-"""The interface of work that candidates share.
+"""The interface of shared fits, in which candidates share work.
 
-A kind of shared work is one file beside this and an entry in ``FILES``. It fits the
-candidates of a group on the splits of a task, and yields each fit as soon as it is known; the
-engine scores, journals and shows it.
+A shared fit is a class in a file beside this one, which ``FILES`` lists. It fits the candidates of
+a group on the splits of a task and yields each fit as soon as it is done; the engine scores,
+journals and shows it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,32 @@ from pipelines.data.placement import FoldedData, Placement, to_device
 
 SEED = "random_state"
 WEIGHTS = "sample_weight"  # the only metadata of fits that share work
-# Beginnings of the names of parameters, and the value with which rows are written to.
+# Parameters by the beginning of their names, and the value that lets a fit write to its rows.
 WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
 LEAVE_TO_WRITE = re.compile("|".join(WRITES))
-PLAIN_VALUES = {float, str, type(None)}  # types of parameters that are equal where they look so
+# Types whose equal values are always equal parameters: ``True == 1``, so bool and int are not here.
+PLAIN_VALUES = {float, str, type(None)}
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
 
 def renumbered(splits: Sequence[Split], rows: np.ndarray, n_rows: int) -> list[Split]:
-    """Splits by the places that their rows have among some rows, those that are there.
+    """Splits of a subset of the rows, as positions in that subset.
+
+    Rows of a split that are not in the subset are left out.
 
     Parameters
     ----------
+    splits : sequence of (training, validation), int arrays of row numbers
     rows : int array, ascending
-    n_rows : all there are
+        Row numbers of the subset.
+    n_rows : int
+        Number of all rows, from which the subset was taken.
+
+    Examples
+    --------
+    >>> [(train, test)] = renumbered([(np.array([0, 1, 4]), np.array([2]))], np.array([1, 2, 4]), 5)
+    >>> train.tolist(), test.tolist()
+    ([0, 2], [1])
     """
     positions = np.full(n_rows, -1, np.int64)
     positions[rows] = np.arange(len(rows))
@@ -57,8 +69,16 @@ def renumbered(splits: Sequence[Split], rows: np.ndarray, n_rows: int) -> list[S
 class PipelineRows:
     """The rows of a split on their way through the first steps of a pipeline.
 
-    ``fit`` are the training rows as the next step is fitted on them; ``asked`` those that the
-    fitted pipeline will be asked about, by name; ``key`` tells them from others of the data set.
+    Attributes
+    ----------
+    fit : array, matrix or table
+        Training rows, as the next step is fitted on them.
+    prediction_rows : dict of str to array, matrix or table
+        Rows that the fitted pipeline will predict, by part: ``"test"`` and perhaps ``"train"``.
+    key : hashable
+        Tells these rows from all others that come from the same data set.
+    placement : Placement
+        Holds what is derived from these rows, such as a copy on a GPU.
     """
 
     fit: Any
@@ -68,15 +88,15 @@ class PipelineRows:
 
     @property
     def n_bytes(self) -> int:
-        """The approximate number of bytes held, of a sparse matrix its values alone."""
+        """Approximate memory in bytes; of a sparse matrix only the values count."""
         parts = (self.fit, *self.prediction_rows.values())
         arrays = (part.data if hasattr(part, "tocsr") else part for part in parts)
         return sum(getattr(array, "nbytes", 0) or sys.getsizeof(array) for array in arrays)
 
     def matrix(self, device: str, y_train: Any, y_test: Any) -> tuple[Any, np.ndarray, list[Split]]:
-        """Return all rows as one array on a device; see ``SplitRows.matrix``.
+        """All rows as one array on a device; see ``SplitRows.matrix``.
 
-        Made once, as candidates of several tasks may share it, and what is computed from it.
+        It is made once: candidates of several tasks may use it, and what is computed from it.
         """
 
         def join() -> tuple[Any, np.ndarray, list[Split]]:
@@ -101,19 +121,34 @@ class PipelineRows:
 class SplitRows:
     """The rows of a task's splits; the parts of a split are ``"train"`` and ``"test"``.
 
+    Methods take a split by its position in the task, from 0 to ``n_splits`` - 1.
+
     Attributes
     ----------
-    data : of the search; where its scaling learns, ``matrix`` is of one split alone
-    splits : all there are: what they share does not depend on which of them a task has
-    numbers : those of the task, among them
-    name : tells these splits from others of the same data
-    n_threads : that a fit may use; None for those that BLAS uses
-    estimator : one of the candidates, as scikit-learn asks it whether rows are a kernel
-    parts : those that are predicted
-    fit_params : metadata of all rows, such as ``sample_weight``
-    prepared : the rows of one split as they are after the first steps of pipelines
-    seed : of the search, for what its fits draw from global generators; None leaves these
-    share : of all training rows, that these are
+    data : FoldedData
+        The data set of the search. Where its scaling is learned from training rows, ``matrix``
+        serves a single split only.
+    splits : sequence of (training, validation), int arrays of row numbers
+        All splits of the search, so that what they share does not depend on how they are dealt to
+        tasks.
+    numbers : sequence of int
+        Which of ``splits`` the task has.
+    name : hashable
+        Tells these splits from others of the same data.
+    n_threads : int or None
+        Threads that a fit may use; None for as many as BLAS uses.
+    estimator : estimator or candidate
+        One of the candidates: scikit-learn reads from its tags whether the rows are a kernel.
+    parts : sequence of str, default ("test",)
+        The parts that are predicted.
+    fit_params : dict, optional
+        Metadata of all rows, such as ``sample_weight``.
+    prepared : PipelineRows, optional
+        The rows of the only split, after the first steps of the pipelines.
+    seed : int, str or None, default 0
+        Seed for what fits draw from the global generators; None leaves the generators alone.
+    fraction : float, default 1.0
+        The fraction of the search's training rows that is used.
     """
 
     data: FoldedData
@@ -136,20 +171,20 @@ class SplitRows:
 
     @property
     def key(self) -> Hashable:
-        """Names what is derived from all splits and parts of these rows, as they are prepared."""
+        """Key for what is derived from all splits and parts of these rows, as prepared."""
         return self.name, tuple(self.parts), self.prepared and self.prepared.key
 
     def alone(self, split: int) -> SplitRows:
-        """Return the rows of one split that shares no array with others."""
+        """The rows of one split, as those of a task that has no other split."""
         number = self.numbers[split]
         return replace(self, splits=[self.splits[number]], numbers=[0], name=(self.name, number))
 
     def row_numbers(self, split: int, name: str) -> np.ndarray:
-        """Return the numbers of the rows of a part."""
+        """The row numbers of a part of a split."""
         return self.splits[self.numbers[split]][name == "test"]
 
     def part_rows(self, split: int, name: str) -> tuple[Any, Any]:
-        """Return rows and targets of a part as the data have them, before any step."""
+        """Rows and targets of a part as they are in the data set, before any pipeline step."""
         key, row_numbers = (split, name), self.row_numbers(split, name)
         if key not in self._part_cache:
             X, y = self.data.X, self.data.y
@@ -162,17 +197,15 @@ class SplitRows:
 
                 of_arrays = all(type(array) is np.ndarray for array in (X, y, row_numbers))
                 if of_arrays and not get_tags(self.estimator).input_tags.pairwise:
-                    self._part_cache[key] = (
-                        X[row_numbers],
-                        y[row_numbers],
-                    )  # as that has it, after long checks
+                    # What ``safe_split`` returns for plain arrays, without its slow checks.
+                    self._part_cache[key] = X[row_numbers], y[row_numbers]
                 else:
                     train = () if name == "train" else (self.row_numbers(split, "train"),)
                     self._part_cache[key] = safe_split(self.estimator, X, y, row_numbers, *train)
         return self._part_cache[key]
 
     def targets(self, split: int, name: str) -> Any:
-        """Return the targets of a part; see ``part_of``."""
+        """The targets of a part; see ``part_rows``."""
         y = self.data.y
         return (
             y[self.row_numbers(split, name)]
@@ -181,19 +214,31 @@ class SplitRows:
         )
 
     def train(self, split: int) -> tuple[Any, Any]:
-        """Return training rows of a split and their targets."""
+        """The training rows of a split, after the first pipeline steps, and their targets."""
         X, y = self.part_rows(split, "train")
         return (X if self.prepared is None else self.prepared.fit), y
 
     def prediction_rows(self, split: int) -> Mapping[str, Any]:
-        """Return rows to predict: ``test``, and ``train`` where train scores are wanted."""
+        """The rows to predict by part: ``test``, and ``train`` where training scores are wanted."""
         if self.prepared is not None:
             return self.prepared.prediction_rows
         return {name: self.part_rows(split, name)[0] for name in self.parts}
 
     def matrix(self, device: str) -> tuple[Any, np.ndarray, list[Split]]:
-        """Return all rows as one array on a device, their targets, and for every split there is the
-        numbers of the training rows and of the rows of ``asked``, one part after the other."""
+        """All rows as one array on a device, their targets, and the splits as numbers of its rows.
+
+        Parameters
+        ----------
+        device : {"cpu", "gpu"}
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features), on the device
+        y : array of shape (n_samples,), on the host
+        splits : list of (training rows, rows to predict), int arrays
+            One for each of ``splits``, not only those of the task. The rows to predict are the
+            test rows, then the training rows where these are predicted as well.
+        """
         if self.prepared is not None:
             targets = (self.part_rows(0, name)[1] for name in ("train", "test"))
             return self.prepared.matrix(device, *targets)
@@ -204,18 +249,18 @@ class SplitRows:
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
     def part_slices(self, split: int) -> dict[str, slice]:
-        """Return where the parts of a split are among the rows of ``matrix`` that are asked."""
+        """Where each part of a split is among the rows to predict that ``matrix`` returns."""
         n_test = len(self.row_numbers(split, "test"))
         return {"test": slice(0, n_test), "train": slice(n_test, None)}
 
     def weights(self, split: int | None) -> np.ndarray | None:
-        """Return sample weights of a split's training rows, or of all rows; None if all weigh 1."""
+        """Sample weights of a split's training rows, or of all rows for None; None if all are 1."""
         row_numbers = None if split is None else self.row_numbers(split, "train")
         sample_weight = self.metadata(self.fit_params, row_numbers).get(WEIGHTS)
         return None if sample_weight is None else np.asarray(sample_weight, np.float64)
 
     def metadata(self, params: Mapping[str, Any] | None, row_numbers: Any) -> Mapping[str, Any]:
-        """Return metadata such as sample weights of some rows."""
+        """Metadata, such as sample weights, restricted to some rows."""
         if not params:
             return {}
         from pipelines.sklearn_private import check_method_params
@@ -224,36 +269,42 @@ class SplitRows:
 
 
 class SharedFit(ABC):
-    """Estimators of one kind whose fits share work.
+    """A way to fit estimators of some classes so that candidates, or splits, share work.
+
+    Candidates with equal ``group_key`` form a group. Their scores are those of separate fits,
+    within the tolerance of the solver.
 
     Attributes
     ----------
     name : str
-        For rows and pages.
-    types : the classes it knows; a subclass may do anything, so it is none of them
-    shared : names of the parameters in which members of a group may differ
+        What rows and pages call it.
+    types : collection of type
+        The classes that it knows, without their subclasses, which may behave in other ways.
+    shared : collection of str
+        Names of the parameters in which the members of a group may differ.
     by_chance : bool
-        Whether a fit depends on its seed: then equal seeds are needed.
+        Whether a fit depends on its seed; then members of a group need equal seeds.
     takes_weights : bool
         Whether it takes ``sample_weight``.
     predictions_only : bool
-        Whether there are predictions and no fitted model: then it serves only where scores
+        Whether it yields predictions without a fitted model; then it serves only where scores
         need nothing else.
-    gives : methods whose answers there are then
+    gives : collection of str
+        The methods whose predictions it yields in that case.
     splits_together : bool
-        Whether a task may hold all splits of a group.
+        Whether splits share work, so that a task may hold all splits of a group.
     one_launch : bool
-        Whether a task is one launch on a GPU, of which no part ends before the whole.
+        Whether a task is one launch on a GPU, none of whose fits is done before all are.
     scales : bool
-        Whether its fits scale their rows themselves, by the scaling of the data.
+        Whether it scales rows itself, by the scaling of the data set.
     most_seconds : float, optional
-        That a unit of cost takes at most on one core; None where nothing is known of it.
+        Upper bound of the seconds that a unit of ``cost`` takes on one core; None if unknown.
     linear_rows : int, optional
-        Where its seconds go about as n (n + linear_rows), with n rows.
+        With it, seconds grow with the number n of rows about as n (n + ``linear_rows``).
     unlike_few_rows : str
-        Why its seconds on a few rows tell nothing of those on all; "" where they do.
+        Why seconds on few rows do not predict those on all rows; "" where they do.
     package : str
-        What it imports before its first fit and takes long; "" where it takes none.
+        A package whose import before the first fit takes long; "" if there is none.
     """
 
     name: ClassVar[str]
@@ -272,120 +323,175 @@ class SharedFit(ABC):
     package: ClassVar[str] = ""
 
     def knows(self, estimator: Any) -> bool:
-        """Return whether the estimator is of a class that shares this work."""
+        """Whether the estimator is of a class that shares this work."""
         return type(estimator) in self.types
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """Return equal for estimators that share work; None for one that cannot."""
+        """A key that estimators have in common if they share work; None for one that cannot."""
         if not self.accepts(estimator) or (self.by_chance and not is_repeatable(estimator)):
             return None
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
 
     def accepts(self, estimator: Any) -> bool:
-        """Return whether, with these parameters, sharing gives what separate fits would give."""
+        """Whether, with these parameters, a shared fit gives what a separate fit would give."""
         return True
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Return places of the estimators of a group, cut where no work is lost by it."""
+        """Divide a group into tasks where that loses no shared work.
+
+        Parameters
+        ----------
+        estimators : sequence of estimators
+            The members of the group, unfitted.
+        n_workers : int
+            Number of workers for which tasks are wanted.
+
+        Returns
+        -------
+        list of list of int
+            Positions in ``estimators``, a list for each task.
+        """
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """Return what names these estimators within their group; empty if nothing does."""
+        """Words that tell these estimators from others of their group; "" if there are none."""
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """Predict the time on one split, in any unit that is the same for all tasks of a run."""
+        """Predicted time on one split, in a unit that is the same for all tasks of a run."""
         return float(len(estimators))
 
     def fraction_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
-        """The share of the most steps after which training typically ends.
+        """The fraction of the allowed steps after which training typically ends.
 
-        None where fits are no training that tells how far it is, step by step.
+        None where a fit is not a training that reports its progress step by step.
         """
         return None
 
     def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
-        """How many times slower than with few rows it is for want of memory, and a line on it."""
+        """How much slower a fit is because its memory is short, and a line that says so.
+
+        Parameters
+        ----------
+        estimator : estimator or candidate
+        y : array of shape (n_samples,)
+            Targets of the training rows.
+        n_threads : int
+            Threads that a fit may use.
+
+        Returns
+        -------
+        factor : float
+            1.0 where memory suffices.
+        line : str
+            For the user; "" where memory suffices.
+        """
         return 1.0, ""
 
     def seconds_to_start(self) -> float:
-        """CPU seconds that go by in this process before its first fit, as code is loaded for it."""
+        """CPU seconds that this process spends on loading code before its first fit."""
         return 0.0
 
     def seconds_saved(
         self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
     ) -> float:
-        """About how many CPU seconds shared work saves; infinite where it is known to pay.
+        """Roughly how many CPU seconds sharing saves; infinite where it always pays.
 
         Parameters
         ----------
-        estimators : of one group, unfitted
-        n_rows : training rows of a split
+        estimators : sequence of estimators
+            Members of one group, unfitted.
+        n_rows, n_features, n_splits : int
+            Training rows of a split, their features, and the number of splits.
         """
         return math.inf
 
     def make_ready(self) -> None:  # noqa: B027  most are
-        """Begin what later searches need, where this one does without: it would be over sooner."""
+        """Start to prepare for later searches, such as to compile, where this one will not wait."""
 
     def brief(self, estimators: Sequence[Any]) -> SharedFit:
-        """What fits estimators of one group where this would take longer to start."""
+        """The shared fit to use for a group that would be done before this one has started."""
         return self
 
     def draw(self, estimator: Any) -> None:  # noqa: B027  most draw nothing
         """Draw from numpy's global generator what a separate fit would have drawn.
 
-        Where nothing is shared fits draw from it, one after the other; after fits that shared
-        work it is then in the same state.
+        Separate fits draw from it one after the other. So the generator ends in the same state
+        after a shared fit as after separate ones.
         """
 
     @abstractmethod
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
-        """Fit estimators of one group on every split; yield each fit as soon as it is known.
+        """Fit the estimators of a group on every split, and yield each fit as soon as it is done.
 
         Parameters
         ----------
-        estimators : unfitted; they may be used up
-        methods : what scores need of them, such as ``predict``
+        rows : SplitRows
+        estimators : sequence of estimators
+            Unfitted; the fit may use them up.
+        methods : collection of str
+            Methods that scores need, such as ``predict``.
 
         Yields
         ------
-        A fit for each estimator and split, these by their places, and between them progress.
+        Fit or Progress
+            A ``Fit`` for each estimator and split, which it names by their positions in
+            ``estimators`` and in the task; between them, how far the work is.
         """
 
 
 class SharedEstimators(SharedFit):
-    """Kinds that give a fitted estimator for each candidate, split by split, from one fit.
+    """Shared fits that yield a fitted estimator for each candidate, split by split.
 
     Attributes
     ----------
-    own : function of rows or targets that others share
-        Returns them as the estimators are given them, who may write to them.
+    protect : function of an array
+        Returns rows or targets, which others use as well, in the form in which estimators get
+        them: a read-only view, or a copy.
     fits_each : bool
-        Whether every candidate is fitted, at most with parts of others.
+        Whether each candidate counts as a fit of its own, though it may reuse parts of others.
     """
 
     protect = staticmethod(read_only)
     fits_each: ClassVar[bool] = False
 
     def shares_on(self, X: Any) -> bool:
-        """Whether fits on these training rows share work; if not, each is a plain one."""
+        """Whether fits on these training rows share work; if not, each is a plain fit."""
         return True
 
     @abstractmethod
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """Fit all estimators, each as a separate fit would have left it.
+        """Fit all estimators, so that each ends as a separate fit would have left it.
 
         Parameters
         ----------
-        estimators : unfitted; they may be used up
-        X, y : training rows; arrays are read-only
-        weights : ``sample_weight``, where there is one
+        estimators : sequence of estimators
+            Unfitted; the fit may use them up.
+        X, y : training rows and targets
+            Arrays among them are read-only.
+        **weights
+            ``sample_weight``, where there is one.
+
+        Returns
+        -------
+        list of fitted estimators
+            In the order of ``estimators``.
         """
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Return each estimator's response; None where each is to be called by itself."""
+        """Predict with all estimators at once; None where each is to predict by itself.
+
+        Parameters
+        ----------
+        fitted : sequence of estimators
+            What ``fit`` returned.
+        method : str
+            A method that all of them have, such as ``"predict_proba"``.
+        X : rows to predict
+            The same object for all methods that are called on a part.
+        """
         return None
 
     def fit_splits(
@@ -396,6 +502,7 @@ class SharedEstimators(SharedFit):
             yield Progress((split + 1) / rows.n_splits)
 
     def _fit_split(self, split: int, rows: SplitRows, estimators: Sequence[Any]) -> Iterator[Fit]:
+        """Fit all estimators on a split; they predict, together where they can, when asked to."""
         from sklearn.base import clone
 
         (X, y), weights, prediction_rows = (
@@ -403,8 +510,10 @@ class SharedEstimators(SharedFit):
             rows.weights(split),
             rows.prediction_rows(split),
         )
+        # A fit uses its estimators up, so only a single split does without clones.
         clones = [clone(candidate) for candidate in estimators] if rows.n_splits > 1 else estimators
-        # Others are fitted on these rows, too; what fails on them is fitted by itself on a copy.
+        # Other tasks use these rows, too. What fails on a read-only view is fitted by itself, on a
+        # copy.
         shared_fit: SharedEstimators = self if self.shares_on(X) else PlainFits()
         X, y = shared_fit.protect(X), shared_fit.protect(y)
         start = time.perf_counter()
@@ -412,9 +521,8 @@ class SharedEstimators(SharedFit):
             fitted = shared_fit.fit(clones, X, y, **({} if weights is None else {WEIGHTS: weights}))
         seconds = (time.perf_counter() - start) / len(fitted)
 
-        shared_rows = cache(
-            lambda part: shared_fit.protect(prediction_rows[part])
-        )  # the same to all methods
+        # The same object for all methods, so that a fit can recognise rows that it has seen.
+        shared_rows = cache(lambda part: shared_fit.protect(prediction_rows[part]))
 
         @cache
         def shared_responses(method: str, part: str) -> list[np.ndarray] | None:
@@ -430,6 +538,8 @@ class SharedEstimators(SharedFit):
             )
             return response
 
+        # A warning may stand for any of the estimators. Those at their limit of iterations count as
+        # the ones that did not converge; if none is at it, all count.
         at_limit = _at_limit(fitted) if convergence_warnings else []
         for i, estimator in enumerate(fitted):
             fit = Fit(i, split, partial(predict, i), estimator, fit_seconds=seconds)
@@ -440,7 +550,7 @@ class SharedEstimators(SharedFit):
 
 
 def _at_limit(fitted: Sequence[Any]) -> list[bool]:
-    """Whether each estimator ended at its limit of iterations, as far as its attributes tell."""
+    """Whether each estimator stopped at ``max_iter``, as far as its attributes tell."""
     limits = (getattr(estimator, "max_iter", None) for estimator in fitted)
     steps = (getattr(estimator, "n_iter_", None) for estimator in fitted)
     return [
@@ -451,9 +561,14 @@ def _at_limit(fitted: Sequence[Any]) -> list[bool]:
 
 @contextmanager
 def collect_convergence_warnings() -> Iterator[list[Any]]:
-    """Yield a list; after the block it holds the warnings of fits that did not converge.
+    """Collect the warnings of fits that do not converge.
 
-    All warnings are issued again after it.
+    All warnings are issued again after the block.
+
+    Yields
+    ------
+    list
+        Empty within the block; after it, the ``ConvergenceWarning``s that the block raised.
     """
     from sklearn.exceptions import ConvergenceWarning
 
@@ -469,7 +584,7 @@ def collect_convergence_warnings() -> Iterator[list[Any]]:
 
 
 class PlainFits(SharedEstimators):
-    """Fits that share nothing but the steps before them."""
+    """Fits that share nothing but the pipeline steps before them."""
 
     name = "plain"
     types = ()
@@ -478,23 +593,37 @@ class PlainFits(SharedEstimators):
     fits_each = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        for estimator in estimators:  # a group has one; what its fit returns may be anything
+        for estimator in estimators:  # what ``fit`` returns is ignored: it need not be ``self``
             estimator.fit(X, y, **weights)
         return list(estimators)
 
 
 def identity(estimator: Any, excluded: Collection[str] = ()) -> Hashable:
-    """Return equal for estimators of one class with equal parameters, some of which do not count.
+    """A key that is equal for estimators of one class with equal parameters.
 
     Parameters
     ----------
-    estimator : anything with ``get_params``, unfitted
-    without : names of the parameters that do not count
+    estimator : object with ``get_params``
+        Unfitted.
+    excluded : collection of str, optional
+        Names of parameters that do not count.
+
+    Returns
+    -------
+    hashable
 
     Raises
     ------
     Exception
-        A parameter is such that Python cannot pickle it.
+        A parameter cannot be pickled.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> identity(Ridge(alpha=1.0)) == identity(Ridge(alpha=2.0))
+    False
+    >>> identity(Ridge(alpha=1.0), ["alpha"]) == identity(Ridge(alpha=2.0), ["alpha"])
+    True
     """
     return type(estimator), *(
         (name, value if type(value) in PLAIN_VALUES else _identity_of_value(value))
@@ -504,7 +633,7 @@ def identity(estimator: Any, excluded: Collection[str] = ()) -> Hashable:
 
 
 def _identity_of_value(value: Any) -> Hashable:
-    """What is equal for equal values of a parameter; an unfitted estimator is its parameters."""
+    """A key that is equal for equal values; an unfitted estimator counts as its parameters."""
     if isinstance(value, float | str):
         return value
     if type(value) in (bool, int):
@@ -512,9 +641,8 @@ def _identity_of_value(value: Any) -> Hashable:
     if type(value) in (list, tuple):
         return type(value), *map(_identity_of_value, value)
     is_estimator = hasattr(value, "get_params") and not isinstance(value, type)
-    if (
-        is_estimator and vars(value).keys() == estimator_parameters(value).keys()
-    ):  # it is not fitted
+    # An unfitted estimator has no attributes but its parameters.
+    if is_estimator and vars(value).keys() == estimator_parameters(value).keys():
         return identity(value)
     import joblib
 
@@ -522,10 +650,10 @@ def _identity_of_value(value: Any) -> Hashable:
 
 
 def estimator_parameters(estimator: Any) -> Mapping[str, Any]:
-    """The parameters of an estimator alone, by name, in the order of the names.
+    """The parameters of an estimator, sorted by name, without those of estimators inside.
 
-    Those of ``get_params(deep=False)``, which looks at the signature of the class each time, and
-    is slow where a search has thousands of candidates.
+    They are those of ``get_params(deep=False)``, which inspects the signature of the class at each
+    call. That is slow for thousands of candidates, so the names are kept for each class.
     """
     estimator_class: Any = type(estimator)
     names = _parameter_names(estimator_class)
@@ -536,8 +664,8 @@ def estimator_parameters(estimator: Any) -> Mapping[str, Any]:
 
 @cache
 def _parameter_names(estimator_class: Any) -> list[str] | None:
-    """The names of the parameters of a class; None where it has its own way of giving them."""
-    if "sklearn.base" not in sys.modules:  # nor is it one of its classes
+    """The names of a class's parameters; None for a class with a ``get_params`` of its own."""
+    if "sklearn.base" not in sys.modules:  # then the class cannot be one of scikit-learn's
         return None
     from sklearn.base import BaseEstimator
 
@@ -551,7 +679,7 @@ def _parameter_names(estimator_class: Any) -> list[str] | None:
 
 
 def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
-    """All parameters, here and of the estimators inside: whose, their names and their values."""
+    """All parameters of an estimator and of those inside it, as (owner, name, value)."""
     for name, value in estimator_parameters(estimator).items():
         yield estimator, name, value
         if type(value) not in PLAIN_VALUES:
@@ -559,6 +687,7 @@ def values_inside(estimator: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
+    """See ``values_inside``; for a value that may be an estimator, or a list of named ones."""
     if isinstance(value, list | tuple):
         for part in value:
             yield from _values_of_estimators(part)
@@ -567,10 +696,10 @@ def _values_of_estimators(value: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def writes_rows(estimator: Any) -> bool:
-    """Whether a parameter, here or in an estimator inside, allows a fit to change its rows.
+    """Whether a parameter, of the estimator or of one inside it, lets a fit change its rows.
 
-    Such are ``copy=False``, ``copy_X=False`` and ``inplace=True``. What scikit-learn makes of
-    changed rows, the scores of training rows among it, a shared fit does not.
+    Such are ``copy=False``, ``copy_X=False`` and ``inplace=True``. What scikit-learn then computes
+    from the changed rows, such as training scores, a shared fit could not reproduce.
     """
     return any(
         bool(value) is WRITES[prefix.group()]
@@ -580,15 +709,17 @@ def writes_rows(estimator: Any) -> bool:
 
 
 def is_repeatable(estimator: Any, deep: bool = True) -> bool:
-    """Whether clones of an estimator are fitted alike: nothing in it draws a seed of its own.
+    """Whether clones of an estimator are fitted alike, as nothing in it draws an unknown seed.
 
-    Every ``random_state`` inside is an integer, or, of scikit-learn's own classes, a generator:
-    cloning copies it, so that each clone draws the same. Other classes may draw from it whenever
-    they are called.
+    Each ``random_state`` has to be an integer. In scikit-learn's own classes it may be a generator
+    as well: cloning copies it, so that each clone draws the same numbers. Other classes may draw
+    from a generator whenever they are called.
 
     Parameters
     ----------
-    deep : whether the estimators within count, too
+    estimator : object with ``get_params``
+    deep : bool, default True
+        Whether the estimators inside count as well.
     """
     is_usual = type(estimator).__module__.startswith("sklearn.")
     return all(

@@ -1,4 +1,4 @@
-"""Voting and stacking: parts that are equal in several candidates are fitted once for a split."""
+"""Voting and stacking: parts that several candidates have in common are fitted once a split."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from pipelines.search.shared.narrowing import (
 )
 
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform")
-# With these values of a parameter a class has a ``random_state`` that it never looks at. (``SVC``
-# and ``Lasso`` draw from it what they do not need, and others then draw other numbers.)
+# Classes that never use their ``random_state`` while a parameter has one of these values. ``SVC``
+# and ``Lasso`` are not among them: they draw numbers that they do not need, so that whatever shares
+# the generator draws other numbers.
 DETERMINISTIC_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "LogisticRegression": ("solver", ("lbfgs", "newton-cg", "newton-cholesky")),
     "Ridge": ("solver", ("auto", "cholesky", "svd", "lsqr", "sparse_cg")),
@@ -38,20 +39,34 @@ DETERMINISTIC_VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 @dataclass
 class PartMemory:
-    """Parts that were fitted, and what they answered, by what they were given."""
+    """Fitted parts and their predictions, by parameters and rows.
+
+    Attributes
+    ----------
+    fitted : dict
+        Parts by their identity, and the hashes of the rows and targets that they were fitted on.
+    answers : dict
+        Predictions by fitted part, method and the hash of the predicted rows.
+    """
 
     fitted: dict[Hashable, Any] = field(default_factory=dict)
     answers: dict[Hashable, Any] = field(default_factory=dict)
 
 
 class CachedPart:
-    """A part in the place of which an equal one, fitted on equal rows, may serve."""
+    """Stands for a part of a composite, and reuses an equal part that was fitted on equal rows."""
 
     def __init__(self, part: Any, memory: PartMemory) -> None:
         self.part, self.memory = part, memory
 
     def fit(self, X: Any, y: Any) -> CachedPart:
-        """Fit the part, or take one that was fitted before."""
+        """Fit the part, or take the equal one that was fitted before.
+
+        Raises
+        ------
+        ValueError
+            The part draws random numbers without a seed, so that candidates cannot share it.
+        """
         key = identity(self.part), joblib.hash(X), joblib.hash(y)
         if key not in self.memory.fitted:
             self.memory.fitted[key] = self.part.fit(X, y)
@@ -61,9 +76,9 @@ class CachedPart:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("part", "memory"):  # they are not set yet: this is being copied
+        if name in ("part", "memory"):  # not set yet while ``copy`` makes this: do not recurse
             raise AttributeError(name)
-        value = getattr(self.part, name)  # where the part has none, this has none
+        value = getattr(self.part, name)  # scikit-learn asks ``hasattr``: only what the part has
         if name not in METHODS:
             return value
 
@@ -83,11 +98,11 @@ class CachedPart:
         return self.part.__sklearn_tags__()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return True  # where the part is not, it says so
+        return True  # a part that is not fitted raises its own error when it predicts
 
 
 class Composites(SharedEstimators):
-    """``VotingClassifier``, ``StackingClassifier`` and those of regression."""
+    """Voting and stacking, for classification and regression, with parts in common."""
 
     name = "parts that are equal"
     types = (VotingClassifier, VotingRegressor, StackingClassifier, StackingRegressor)
@@ -106,7 +121,7 @@ class Composites(SharedEstimators):
     fits_each = True
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether all parts, and the splits within, are the same each time they are made."""
+        """Whether all parts, and the splits that stacking makes, are the same at each fit."""
         if getattr(estimator, "cv", None) == "prefit" or estimator.verbose:
             return False
         return all(
@@ -118,7 +133,7 @@ class Composites(SharedEstimators):
         )
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """See ``SharedFit.partition``: candidates that have no part in common are apart."""
+        """See ``SharedFit.partition``; a task has the candidates that parts in common connect."""
         groups = list[tuple[set[Hashable], list[int]]]()
         for index, estimator in enumerate(estimators):
             parts = {identity(part) for _, part in estimator.estimators if hasattr(part, "fit")}
@@ -131,19 +146,21 @@ class Composites(SharedEstimators):
         return sorted(sorted(members) for _, members in groups)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``SharedEstimators.fit``; the candidates have one memory of fitted parts."""
         memory = PartMemory()
         return [self._fit_of(estimator, memory, X, y) for estimator in estimators]
 
     def _fit_of(self, composite: Any, memory: PartMemory, X: Any, y: Any) -> Any:
+        """Fit a composite whose parts are looked up in the memory, and put its own parts back."""
         parts, n_jobs = composite.estimators, composite.n_jobs
         composite.estimators = [
             (name, CachedPart(part, memory) if hasattr(part, "fit") else part)
             for name, part in parts
         ]
-        composite.n_jobs = 1  # other processes would remember nothing
+        composite.n_jobs = 1  # other processes would not see the memory
         try:
             composite.fit(X, y)
-        finally:  # where it fails it is fitted by itself, and says why
+        finally:  # after a failure the engine fits the candidate by itself, as it was
             composite.estimators, composite.n_jobs = parts, n_jobs
         composite.estimators_ = [fitted.part for fitted in composite.estimators_]
         for name, fitted in composite.named_estimators_.items():
@@ -152,7 +169,7 @@ class Composites(SharedEstimators):
         return composite
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Answers of all candidates, for which each part is asked once."""
+        """Predictions of all candidates, for which each part predicts only once."""
         memory, answers = PartMemory(), []
         for composite in fitted:
             composite_copy = copy.copy(composite)
@@ -164,9 +181,10 @@ class Composites(SharedEstimators):
 
 
 def ignores_random_state(estimator: Any) -> bool:
-    """Whether what an estimator has a ``random_state`` for is not done with its parameters.
+    """Whether an estimator with these parameters makes no use of its ``random_state``.
 
-    Of an analysis whose solver depends on the rows ``drew_at_random`` tells it, once it is fitted.
+    For a principal component analysis, whose solver may depend on the rows, the answer is True
+    here; ``drew_at_random`` tells after the fit.
     """
     if narrowing_of(estimator) is COMPONENTS:
         return True

@@ -1,7 +1,7 @@
-"""Ensembles of trees: a smaller one is the beginning of a larger one.
+"""Ensembles: a smaller one consists of the first members of a larger one.
 
-Forests and bagging draw the seed of each tree from one generator, in order; boosting adds
-trees one by one. So what is fitted with the most members has all smaller ones in it.
+Forests and bagging draw the seed of each member from one generator, in order; boosting adds members
+one by one. So the ensemble with the most members contains all smaller ones.
 """
 
 from __future__ import annotations
@@ -27,24 +27,28 @@ from pipelines.search.shared.trees import (
     uncut_estimator,
 )
 
-MOST_ANSWERS = 2**26  # of members about rows, that are held at once
-MOST_NODES = 2**24  # of the trees of all forests, each some 100 bytes
-TREES_AT_ONCE = 8  # for each thread: what they say is held until it is added up, in order
+# Limits of memory. Above the first, members of AdaBoost do not keep their predictions: it is the
+# number of members times that of rows. The second counts the nodes of the trees of all forests of a
+# group, about 100 bytes each.
+MOST_ANSWERS = 2**26
+MOST_NODES = 2**24
+TREES_AT_ONCE = 8  # per thread; their predictions are held until they are summed, in order
 
 
 class Prefixes(SharedEstimators):
-    """Ensembles of several sizes from one fit of the largest, whose first members they are.
+    """Ensembles of several sizes, all cut from one fit of the largest.
 
     Attributes
     ----------
     size : str
-        The parameter that is the number of members.
-    lists : names of fitted attributes with an element for each member
+        Name of the parameter that is the number of members.
+    lists : sequence of str
+        Names of fitted attributes with an element for each member.
     seeds_members : bool
-        Whether it gives each member its seeds, whatever those of ``estimator`` are.
+        Whether the ensemble sets the seeds of its members itself, whatever ``estimator`` has.
     draws_ahead : bool
-        Whether what it draws from its generator does not depend on what was fitted before: of
-        others, a generator would end in a state that no separate fit leaves.
+        Whether what it draws from its generator does not depend on earlier members. If it does,
+        a ``RandomState`` is refused: no cut could leave it in the state of a separate fit.
     """
 
     by_chance = True
@@ -55,7 +59,7 @@ class Prefixes(SharedEstimators):
 
     @property
     def shared(self) -> Collection[str]:  # type: ignore[override]
-        """The number of members alone."""
+        """Only the number of members."""
         return (self.size,)
 
     def group_key(self, estimator: Any) -> Hashable | None:
@@ -64,25 +68,33 @@ class Prefixes(SharedEstimators):
         return identity(estimator, self.shared)
 
     def accepts(self, estimator: Any) -> bool:
-        """Return a number of members, and nothing that depends on members to come."""
+        """Whether it has a number of members, and nothing in it depends on later members."""
         size = getattr(estimator, self.size)
-        # Rows out of the bag are estimated for all members at once.
+        # ``oob_score`` is computed from all members at once, so it cannot be cut.
         of_all = any(getattr(estimator, name, False) for name in ("warm_start", "oob_score"))
         draws = self.draws_ahead or not isinstance(estimator.random_state, np.random.RandomState)
         is_size = isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
         return is_size and not of_all and draws
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        # A clone, as the others need the generator as it was.
+        """See ``SharedEstimators.fit``; the largest is fitted, the others are cut from it."""
+        # A clone: ``cut`` needs each estimator's generator as it was before the fit.
         largest = clone(max(estimators, key=self.size_of)).fit(X, y, **weights)
         return [self.cut(largest, estimator) for estimator in estimators]
 
     def size_of(self, estimator: Any) -> int:
-        """Return the number of members of an ensemble."""
+        """The number of members that an ensemble asks for."""
         return int(getattr(estimator, self.size))
 
     def cut(self, largest: Any, estimator: Any) -> Any:
-        """The fitted ensemble with as many first members as an unfitted one asks for."""
+        """The fitted ensemble for an unfitted one: the first members of the largest.
+
+        Parameters
+        ----------
+        largest : fitted ensemble
+        estimator : unfitted ensemble
+            Decides the number of members.
+        """
         smaller, n = copy.copy(largest), self.size_of(estimator)
         setattr(smaller, self.size, getattr(estimator, self.size))
         for name in self.lists:
@@ -93,14 +105,14 @@ class Prefixes(SharedEstimators):
         return smaller
 
     def generator_after(self, largest: Any, estimator: Any) -> np.random.RandomState:
-        """The generator as a separate fit leaves it, which draws a seed for each member."""
+        """The generator as a separate fit leaves it, after a draw for each member."""
         generator: np.random.RandomState = copy.deepcopy(estimator.random_state)
         generator.randint(np.iinfo(np.int32).max, size=self.size_of(estimator))
         return generator
 
 
 class Forests(Prefixes):
-    """Random forests and extremely randomised trees; their trees are asked once."""
+    """Random forests and extremely randomised trees; trees in common predict once."""
 
     name = "prefixes of one forest"
     types = (
@@ -112,7 +124,7 @@ class Forests(Prefixes):
 
     @property
     def shared(self) -> Collection[str]:  # type: ignore[override]
-        """The number of trees, and what each tree is cut and pruned by."""
+        """The number of trees, and the limits by which a tree is cut or pruned."""
         return self.size, LEAVES, ALPHA
 
     def group_key(self, estimator: Any) -> Hashable | None:
@@ -124,12 +136,12 @@ class Forests(Prefixes):
         return super().accepts(estimator) and can_be_cut(estimator)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``.
+        """See ``SharedEstimators.fit``; one forest is grown, and cut for each pair of limits.
 
         Raises
         ------
         ValueError
-            The trees would be too many to hold at once.
+            The forests together have more than ``MOST_NODES`` nodes.
         """
         by_limits = self._by_limits(estimators)
         if len(by_limits) == 1:
@@ -152,14 +164,14 @@ class Forests(Prefixes):
         return fitted
 
     def _by_limits(self, forests: Sequence[Any]) -> dict[Hashable, list[int]]:
-        """The places of the forests whose trees are cut and pruned alike."""
+        """Positions of the forests by their limits, ``max_leaf_nodes`` and ``ccp_alpha``."""
         places: dict[Hashable, list[int]] = {}
         for i, forest in enumerate(forests):
             places.setdefault((forest.max_leaf_nodes, forest.ccp_alpha), []).append(i)
         return places
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Predict with the trees that are alike once for all forests that have them."""
+        """Predict once with each tree that several forests have in common."""
         if fitted[0].n_outputs_ > 1:
             return None
         predicted: list[Any] = list(fitted)
@@ -170,7 +182,10 @@ class Forests(Prefixes):
         return predicted
 
     def _predict_alike(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray]:
-        """Return sums over the first trees, in the order in which the forest itself adds them."""
+        """Predictions of forests with equal limits, from running sums over the trees.
+
+        The sums are in the order in which the forest itself adds: they are equal to the bit.
+        """
         largest = max(fitted, key=self.size_of)
         of_classes = hasattr(largest, "classes_")
         tree_method = "predict_proba" if of_classes else "predict"
@@ -203,7 +218,7 @@ class Bags(Prefixes):
 
 
 class IsolationForests(Bags):
-    """Isolation forests; ``contamination`` decides no more than where scores are cut."""
+    """Isolation forests; ``contamination`` only decides the threshold of the scores."""
 
     name = "prefixes of one isolation forest"
     types = (ensemble.IsolationForest,)
@@ -212,7 +227,7 @@ class IsolationForests(Bags):
 
     @property
     def shared(self) -> Collection[str]:  # type: ignore[override]
-        """The number of trees, and the share of outliers."""
+        """The number of trees, and the fraction of outliers."""
         return self.size, "contamination"
 
     def accepts(self, estimator: Any) -> bool:
@@ -221,6 +236,7 @@ class IsolationForests(Bags):
         return super().accepts(estimator) and (is_fraction or outliers == "auto")
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
+        """See ``Prefixes.fit``; thresholds are then set from the scores of the training rows."""
         clones = [clone(estimator).set_params(contamination="auto") for estimator in estimators]
         fitted, scores = super().fit(clones, X, y, **weights), dict[int, np.ndarray]()
         for model, estimator in zip(fitted, estimators, strict=True):
@@ -233,10 +249,10 @@ class IsolationForests(Bags):
 
 
 class Boosting(Prefixes):
-    """Gradient boosting; the stages are asked once, one after the other.
+    """Gradient boosting, which predicts with all sizes in one pass through its stages.
 
-    One that ends early ends at the same stage whatever its size, if that is not smaller: the rows
-    that are held out, and the scores so far, are the same.
+    With early stopping all sizes that are not smaller end at the same stage: the rows held out, and
+    the scores up to that stage, are the same.
     """
 
     name = "stages of one boosting"
@@ -245,6 +261,7 @@ class Boosting(Prefixes):
     draws_ahead = False
 
     def cut(self, largest: Any, estimator: Any) -> Any:
+        """See ``Prefixes.cut``; attributes about the last stage are set anew."""
         smaller = super().cut(largest, estimator)
         if hasattr(smaller, "n_estimators_"):
             smaller.n_estimators_ = self.n_stages(smaller)
@@ -253,7 +270,7 @@ class Boosting(Prefixes):
         return smaller
 
     def n_stages(self, fitted: Any) -> int:
-        """The number of stages, below that which was asked for where it ended early."""
+        """The number of stages that were fitted, fewer than asked for after early stopping."""
         return len(getattr(fitted, self.lists[0]))
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
@@ -263,7 +280,8 @@ class Boosting(Prefixes):
         if staged_method is None:
             return None
         stage_counts = {self.n_stages(model) for model in fitted}
-        # A stage may be an array that the next one is added to; of two classes it is a column.
+        # Copied, as scikit-learn may add the next stage to the array that it yields. For two
+        # classes a stage is a column.
         responses = {
             n: np.array(stage[:, 0] if np.shape(stage)[1:] == (1,) else stage, copy=True)
             for n, stage in enumerate(staged_method(X), 1)
@@ -282,22 +300,22 @@ class HistogramBoosting(Boosting):
 
     def cut(self, largest: Any, estimator: Any) -> Any:
         smaller = super().cut(largest, estimator)
-        for name in ("train_score_", "validation_score_"):  # the first is of no stage
+        for name in ("train_score_", "validation_score_"):  # the first score is before any stage
             setattr(smaller, name, getattr(largest, name)[: self.size_of(estimator) + 1])
-        # Early ends by a scorer's name leave this method with the instance, bound to the largest.
+        # Early stopping by a scorer stores this method on the instance, bound to the largest.
         vars(smaller).pop("_raw_predict", None)
         return smaller
 
     def generator_after(self, largest: Any, estimator: Any) -> np.random.RandomState:
-        """See ``Prefixes``; every fit draws as many seeds, whatever the number of members."""
+        """See ``Prefixes``; a fit draws equally often, whatever the number of members."""
         return copy.deepcopy(largest.random_state)
 
 
 class AdaBoosts(Prefixes):
-    """AdaBoost; each member is asked once.
+    """AdaBoost, each of whose members predicts once.
 
-    One that ends early, as a member makes no error or too many, does so at the same member
-    whatever its size, if that is not smaller; the weights of members to come are 0.
+    It ends early where a member makes no error, or too many. All sizes that are not smaller end at
+    the same member; the weights after it are 0.
     """
 
     name = "members of one AdaBoost"
@@ -307,9 +325,10 @@ class AdaBoosts(Prefixes):
     draws_ahead = False
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Have every ensemble add up what its members said when the first of them asked.
+        """Predict with all ensembles, whose members keep their predictions of these rows.
 
-        ``staged_predict`` sums weights in another order, so that its last bits are others.
+        ``staged_predict`` is not used: it sums weights in another order, so that the last bits
+        differ.
         """
         members = [_Member(member) for member in max(fitted, key=self.size_of).estimators_]
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -324,13 +343,13 @@ class AdaBoosts(Prefixes):
 
 
 class _Member:
-    """A member of an ensemble, asked about the same rows time and again."""
+    """A member of an ensemble that keeps its predictions, as all calls have the same rows."""
 
     def __init__(self, member: Any) -> None:
         self._member, self._answer = member, None
 
     def predict(self, X: Any) -> Any:
-        """Its predictions, made at the first call."""
+        """Its predictions, computed at the first call."""
         if self._answer is None:
             self._answer = self._member.predict(X)
         return self._answer

@@ -1,9 +1,9 @@
-"""Several minimisations by L-BFGS-B side by side, whose losses are evaluated together.
+"""Several L-BFGS-B minimisations in parallel, whose functions are evaluated together.
 
-``scipy.optimize.minimize`` asks one function for one value at a time. Its solver itself hands
-back control wherever it wants a value, so that many solvers can wait for one evaluation of all.
-Each takes the steps that ``minimize`` takes, and as many. The names of scipy's that are private
-are in this file alone.
+``scipy.optimize.minimize`` evaluates one function at one point at a time. But the solver beneath it
+returns control whenever it needs a value, so many solvers can wait for one evaluation of all. Each
+takes the steps that ``minimize`` takes, and equally many. Only this file uses scipy's private
+names.
 """
 
 from __future__ import annotations
@@ -17,24 +17,32 @@ from scipy import optimize
 N_CORRECTIONS = 10  # the default of ``minimize``, with the next
 MOST_EVALUATIONS = 15000
 SIGNATURE = "setulb(m,x,l,u,nbd,f,g,factr,pgtol,wa,iwa,task,lsave,isave,dsave,maxls,ln_task)"
-NEW_STEP, CONVERGED, STOPPED, NEEDS_VALUE = 1, 4, 5, 3  # what the solver says of its state
+NEW_STEP, CONVERGED, STOPPED, NEEDS_VALUE = 1, 4, 5, 3  # the solver's codes of its state
 AT_MAX_ITER, AT_MOST_EVALUATIONS = 504, 502
 Evaluate = Callable[[Sequence[int], np.ndarray], tuple[Iterable[float], Iterable[np.ndarray]]]
 
 
 def is_known_scipy() -> bool:
-    """Whether scipy's solver is called as in the versions that this file was written for."""
+    """Whether scipy's solver has the signature for which this file was written."""
     setulb = getattr(getattr(optimize, "_lbfgsb", None), "setulb", None)
     return getattr(setulb, "__doc__", None) == SIGNATURE
 
 
 class Minimisation:
-    """One minimisation without bounds, from zero, that waits for values.
+    """One minimisation without bounds, from zero, that is fed values from outside.
+
+    Parameters
+    ----------
+    n_variables : int
+    options : dict
+        See ``minimise_together``.
 
     Attributes
     ----------
-    x : float array of shape (n_variables,), where the next value is wanted; at the end the minimum
-    n_steps : iterations that were made
+    x : float array of shape (n_variables,)
+        The point at which a value is needed; at the end the minimum.
+    n_steps : int
+        Iterations so far.
     """
 
     def __init__(self, n_variables: int, options: dict[str, Any]) -> None:
@@ -42,19 +50,27 @@ class Minimisation:
         self.options, self.n_steps, self.n_evaluations = options, 0, 0
         self.x = np.zeros(n)
         self.bounds = np.zeros(n), np.zeros(n), np.zeros(n, np.int32)  # 0: a variable has none
+        # Sizes of the work arrays as ``setulb`` wants them.
         self.work = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
         self.task, self.search_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
         self.saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
 
     def goes_on(self, value: float, gradient: np.ndarray) -> bool:
-        """Go on with the value and the gradient at ``x``; whether others are wanted.
+        """Continue with the value and the gradient at ``x``, up to the next point.
 
         Parameters
         ----------
-        gradient : float array of shape (n_variables,), which is kept
+        value : float
+        gradient : float array of shape (n_variables,)
+            The solver may keep a reference to it.
+
+        Returns
+        -------
+        bool
+            Whether it needs a value at the new ``x``; False at the end.
         """
         options, task = self.options, self.task
-        self.n_evaluations += bool(self.task[0])
+        self.n_evaluations += bool(self.task[0])  # task 0 is the start, which uses no value
         while True:
             optimize._lbfgsb.setulb(
                 N_CORRECTIONS,
@@ -80,7 +96,7 @@ class Minimisation:
 
     @property
     def result(self) -> optimize.OptimizeResult:
-        """What ``minimize`` tells of the end: ``x``, ``nit``, ``status`` and ``message``."""
+        """The end as ``minimize`` reports it: ``x``, ``nit``, ``status`` and ``message``."""
         from scipy.optimize import _lbfgsb_py as texts
 
         at_limit = self.n_evaluations > MOST_EVALUATIONS or self.n_steps >= self.options["maxiter"]
@@ -96,10 +112,30 @@ def minimise_together(
 
     Parameters
     ----------
-    evaluate : function of the places of some functions, and an array of shape (n_some,
-        n_variables), their variables
-        Gives values of shape (n_some,) and gradients of shape (n_some, n_variables).
-    options : ``maxiter``, ``maxls``, ``gtol`` and ``ftol`` of scipy's method
+    evaluate : function of (indices, variables)
+        Evaluates some of the functions: ``indices`` are their positions, ``variables`` is an array
+        of shape (n_indices, n_variables). Returns n_indices values and as many gradients of
+        n_variables.
+    n_functions, n_variables : int
+    **options
+        ``maxiter``, ``maxls``, ``gtol`` and ``ftol`` of scipy's method.
+
+    Returns
+    -------
+    list of scipy.optimize.OptimizeResult
+        In the order of the functions.
+
+    Examples
+    --------
+    Two parabolas, with minima at 1 and 3:
+
+    >>> centres = np.array([[1.0], [3.0]])
+    >>> def evaluate(indices, variables):
+    ...     distances = variables - centres[indices]
+    ...     return (distances**2).sum(axis=1), 2 * distances
+    >>> options = {"maxiter": 100, "maxls": 20, "gtol": 1e-6, "ftol": 1e-9}
+    >>> [result.x.round(3).tolist() for result in minimise_together(evaluate, 2, 1, **options)]
+    [[1.0], [3.0]]
     """
     descents = [Minimisation(n_variables, options) for _ in range(n_functions)]
     waiting = [

@@ -1,4 +1,4 @@
-"""Linear least squares with penalties: what all penalties have in common is computed once."""
+"""Penalised linear least squares: what does not depend on the penalty is computed once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from sklearn.utils.class_weight import compute_sample_weight
 from pipelines.search.shared.base import WEIGHTS
 from pipelines.search.shared.linear_responses import LinearModels
 
-SEED_UNUSED = 0  # in the place of one that a descent draws and does not use
+SEED_UNUSED = 0  # saves the draw of a seed, which cyclic coordinate descent does not use
 
 
 @dataclass(frozen=True)
 class CentredData:
-    """Rows and targets as the solvers take them: centred, then scaled by the roots of weights.
+    """Rows and targets as solvers take them: centred, then scaled by the roots of the weights.
 
     Attributes
     ----------
-    rows, targets : arrays of shape (n_samples, n_features) and (n_samples, n_targets)
-    centre, level : means of rows and targets, which were taken off; zeros without an intercept
+    rows : float array of shape (n_samples, n_features)
+    targets : float array of shape (n_samples, n_targets)
+    centre, level : float arrays of shape (n_features,) and (n_targets,)
+        Weighted means of rows and targets, which were subtracted; zeros without an intercept.
     """
 
     rows: np.ndarray
@@ -35,7 +37,16 @@ class CentredData:
 
     @classmethod
     def of(cls, X: Any, y: Any, has_intercept: bool, weights: np.ndarray | None) -> CentredData:
-        """Centre dense rows, in single precision where they have that."""
+        """Centre and scale dense rows; single precision stays single precision.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+        has_intercept : bool
+            Whether to subtract the means.
+        weights : float array of shape (n_samples,) or None
+        """
         rows = np.asarray(X)
         rows = rows if rows.dtype == np.float32 else rows.astype(np.float64)
         targets = np.asarray(y).reshape(len(rows), -1).astype(rows.dtype)
@@ -52,12 +63,15 @@ class CentredData:
         return cls(rows, targets, centre, level)
 
     def model(self, fitted: Any, estimator: Any, coefficients: np.ndarray) -> Any:
-        """Give an estimator its coefficients.
+        """Turn an unfitted estimator into a fitted one with the given coefficients.
 
         Parameters
         ----------
-        fitted : estimator on the same rows, for all that is no coefficient
-        coefficients : of shape (n_targets, n_features)
+        fitted : fitted estimator
+            Fitted on the same rows; all attributes but coefficients and intercept are copied.
+        estimator : unfitted estimator
+            It is changed, and returned.
+        coefficients : float array of shape (n_targets, n_features)
         """
         vars(estimator).update(vars(fitted) | vars(estimator))
         estimator.coef_ = coefficients.reshape(np.shape(fitted.coef_))
@@ -68,11 +82,15 @@ class CentredData:
 
 
 class Ridges(LinearModels):
-    """``Ridge`` for all alphas by one singular value decomposition.
+    """``Ridge`` and ``RidgeClassifier`` for all alphas from one singular value decomposition.
 
-    With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are
-    first turned into the triangle R, whose decomposition does not depend on their number
-    (Golub and Van Loan, Matrix Computations, 8.6.3).
+    With X = Q R and R = U S V', the coefficients are V S / (S² + alpha) U' Q' y. The rows are first
+    reduced to the triangle R, so that the time of its decomposition does not depend on their
+    number.
+
+    References
+    ----------
+    Golub and Van Loan, Matrix Computations, Johns Hopkins University Press, section 8.6.3.
     """
 
     name = "one decomposition for all alphas"
@@ -80,7 +98,7 @@ class Ridges(LinearModels):
     shared = ("alpha",)
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether the solver gives the exact solution, for one alpha above 0, of rows it keeps."""
+        """Whether the solver is exact, there is one alpha above 0, and the rows are copied."""
         return (
             estimator.solver in ("auto", "cholesky", "svd")
             and not estimator.positive
@@ -94,7 +112,7 @@ class Ridges(LinearModels):
         return not sparse.issparse(X)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``; the first plainly, for all that is no coefficient."""
+        """See ``SharedEstimators.fit``; scikit-learn fits the first, for its other attributes."""
         first = estimators[0].fit(X, y, **weights)
         if len(estimators) == 1:
             return [first]
@@ -119,13 +137,16 @@ class Ridges(LinearModels):
 
 
 class ElasticNets(LinearModels):
-    """``Lasso`` and ``ElasticNet`` for all penalties from one Gram matrix of the rows.
+    """``Lasso`` and ``ElasticNet`` for all penalties from one Gram matrix of the features.
 
-    Coordinate descent needs of the rows but their products with each other and with the targets
-    (Friedman, Hastie and Tibshirani, Regularization paths for generalized linear models via
-    coordinate descent, Journal of Statistical Software 33, 2010, 2.2). Each candidate begins at
-    zero, as a separate fit does, so that it takes the same steps, to rounding, and as many: where
-    one ends at ``max_iter``, so does the other.
+    Coordinate descent needs only the products of features with each other and with the targets.
+    Each candidate starts at zero, as a separate fit does. So it takes the same steps, up to
+    rounding, and equally many: where one ends at ``max_iter``, so does the other.
+
+    References
+    ----------
+    Friedman, Hastie and Tibshirani, Regularization paths for generalized linear models via
+    coordinate descent, Journal of Statistical Software 33, 2010, section 2.2.
     """
 
     name = "one Gram matrix for all penalties"
@@ -133,7 +154,7 @@ class ElasticNets(LinearModels):
     shared = ("alpha", "l1_ratio")
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether coordinates come in turn, with a penalty, and the tolerance is not rounding."""
+        """Whether the descent is cyclic, has a penalty, and a tolerance well above rounding."""
         return (
             estimator.selection == "cyclic"
             and isinstance(estimator.precompute, bool)
@@ -147,27 +168,32 @@ class ElasticNets(LinearModels):
         )
 
     def draw(self, estimator: Any) -> None:
-        """See ``SharedFit.draw``: a descent draws a seed, though its coordinates come in turn."""
+        """See ``SharedFit.draw``; a descent draws a seed even if it is cyclic."""
         if estimator.random_state is None:
             np.random.randint(2**31 - 1)  # noqa: NPY002
 
     def shares_on(self, X: Any) -> bool:
-        """Whether the products of dense rows are smaller than these, and keep the tolerance."""
+        """Whether rows are dense, in double precision, and more than there are features.
+
+        Only then is the Gram matrix smaller than the rows, and exact enough for the tolerance.
+        """
         if sparse.issparse(X) or np.asarray(X[:1]).dtype == np.float32:
             return False
         n_rows, n_columns = np.shape(X)
         return bool(n_rows > n_columns)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``; the strongest penalty plainly, as that is soon done.
+        """See ``SharedEstimators.fit``; scikit-learn fits the strongest penalty, which is quick.
 
         Raises
         ------
         ValueError
-            There are several targets, of which each would draw a seed from the global generator.
+            There are several targets and no seed, so that each target would draw one from the
+            global generator; or a descent gave coefficients that are not finite.
         """
         sample_weight = weights.get(WEIGHTS)
         if sample_weight is not None:
+            # scikit-learn rescales the weights so that they sum to the number of rows.
             sample_weight = sample_weight * (len(sample_weight) / sample_weight.sum())
         strongest_index = max(range(len(estimators)), key=lambda i: estimators[i].alpha)
         seed = estimators[strongest_index].random_state
@@ -189,7 +215,18 @@ class ElasticNets(LinearModels):
     def _descend(
         self, first: Any, estimator: Any, data: CentredData, gram: np.ndarray, products: np.ndarray
     ) -> Any:
-        """Fit an estimator to each target in turn."""
+        """Fit an estimator to one target after the other, by coordinate descent.
+
+        Parameters
+        ----------
+        first : fitted estimator
+            Its attributes are copied; see ``CentredData.model``.
+        estimator : unfitted estimator
+        data : CentredData
+        gram : float array of shape (n_features, n_features)
+        products : float array of shape (n_features, n_targets)
+            Of the features with the targets.
+        """
         coefficients, gaps, steps = [], [], []
         for target, product in zip(data.targets.T, products.T, strict=True):
             _, path, gap, n_steps = enet_path(

@@ -1,4 +1,4 @@
-"""The table of linear models, whose kinds of shared work stand in files of their own."""
+"""The shared fits of linear models; each stands in a file of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What linear models predict: the scores of all candidates are one product of matrices."""
+"""Predictions of linear models: one matrix product gives the scores of all candidates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from pipelines.search.shared.base import SharedEstimators
 
 
 def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
-    """Rows times coefficients, plus intercepts, of all estimators.
+    """Rows times coefficients, plus intercepts, for all estimators in one product.
+
+    Parameters
+    ----------
+    fitted : sequence of fitted linear models
+    X : array or sparse matrix of shape (n_samples, n_features)
 
     Returns
     -------
-    For each an array of shape (n_samples,), or (n_samples, n_outputs) where it has several.
+    list of float array
+        For each estimator of shape (n_samples,), or (n_samples, n_outputs) if it has several
+        outputs.
     """
     rows = validate_data(fitted[0], X, accept_sparse=["csr", "csc", "coo"], reset=False)
     stacked = np.concatenate([np.atleast_2d(model.coef_) for model in fitted])
@@ -28,10 +35,10 @@ def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
 
 
 class LinearModels(SharedEstimators):
-    """Kinds that give linear models."""
+    """Shared fits that yield linear models."""
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; several labels of a row are left to the models."""
+        """See ``SharedEstimators.predict``; multi-label models predict each by itself."""
         classes = getattr(fitted[0], "classes_", None)
         if classes is None or method == "decision_function":
             return linear_responses(fitted, X)

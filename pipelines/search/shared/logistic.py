@@ -1,4 +1,4 @@
-"""Logistic regression: the losses of all C are evaluated together."""
+"""Logistic regression: the losses for all C are evaluated together."""
 
 from __future__ import annotations
 
@@ -26,24 +26,29 @@ from pipelines.sklearn_private import (
     check_sample_weight,
 )
 
-# Rounding, which grows with each step, is below 1e-5 of the coefficients after so many.
+# Sums are rounded in another order than in a separate fit, and the difference grows with each step.
+# After so many steps it is below 1e-5 of the coefficients.
 STEPS_TOGETHER = 40
-# Rows times scores from which it takes longer to compute than to call the functions that do.
+# Rows times scores. Below, the calls of functions take longer than what they compute.
 LEAST_TOGETHER = 1000
 LEAST_TOLERANCE = 1e-6  # below, rounding decides when a descent ends
-MOST_SCORES = 2**22  # that are in memory at once
+MOST_SCORES = 2**22  # in memory at once: rows times scores times C
 
 
 @dataclass(frozen=True)
 class LogisticProblem:
-    """What logistic regressions are fitted to.
+    """The rows and classes to which logistic regressions are fitted.
 
     Attributes
     ----------
     X : float array of shape (n_samples, n_features)
-    codes : int array of shape (n_samples,), classes from 0
-    weights : float array of shape (n_samples,); None where all rows weigh 1
-    has_intercept : whether one is fitted, without a penalty
+    codes : int array of shape (n_samples,)
+        Class codes from 0.
+    n_classes : int
+    weights : float array of shape (n_samples,) or None
+        None where all rows have weight 1.
+    has_intercept : bool
+        Whether an intercept is fitted; it has no penalty.
     """
 
     X: np.ndarray
@@ -54,19 +59,24 @@ class LogisticProblem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the coefficients: two classes have one score, more one each; intercepts are last."""
+        """Shape of the coefficients, (scores, features + intercept); two classes have one score."""
         n_scores = 1 if self.n_classes == 2 else self.n_classes
         return n_scores, self.X.shape[1] + int(self.has_intercept)
 
     def penalty(self, C: float) -> float:
-        """The factor of half the sum of the squared slopes, beside a mean of losses."""
+        """The factor of half the sum of squared slopes that is added to the mean loss."""
         return 1.0 / (C * (len(self.X) if self.weights is None else float(self.weights.sum())))
 
 
 class PlainLoss:
-    """The penalised mean loss for one C, with the operations of scikit-learn: equal to the bit.
+    """The penalised mean loss for one C, by scikit-learn's operations, so equal to the bit.
 
-    Variables are as scikit-learn has them: the coefficients of one feature stand together.
+    Variables are in scikit-learn's order: the coefficients of one feature stand together.
+
+    Parameters
+    ----------
+    problem : LogisticProblem
+    C : float
     """
 
     def __init__(self, problem: LogisticProblem, C: float) -> None:
@@ -80,10 +90,10 @@ class PlainLoss:
     def __call__(
         self, indices: Sequence[int], variables: np.ndarray
     ) -> tuple[Sequence[float], Sequence[np.ndarray]]:
-        """The value and the gradient; see ``minimise_together``."""
+        """Value and gradient, each in a list of one; see ``minimise_together``."""
         problem, X = self.problem, self.problem.X
         n_features = X.shape[1]
-        # Of two classes vectors, as products of vectors are rounded in another way.
+        # A vector for two classes, as in scikit-learn: a product with a matrix rounds otherwise.
         shape: Any = -1 if problem.n_classes == 2 else problem.shape
         coefficients = variables[0].reshape(shape, order="F")
         slopes = coefficients[..., :n_features]
@@ -107,7 +117,12 @@ class PlainLoss:
 class Losses:
     """Penalised mean losses for several C, evaluated together.
 
-    Variables are as scikit-learn has them: the coefficients of one feature stand together.
+    Variables are in scikit-learn's order: the coefficients of one feature stand together.
+
+    Parameters
+    ----------
+    problem : LogisticProblem
+    Cs : sequence of float
     """
 
     def __init__(self, problem: LogisticProblem, Cs: Sequence[float]) -> None:
@@ -121,7 +136,14 @@ class Losses:
     def __call__(
         self, indices: Sequence[int], variables: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Values and gradients of the losses at some places; see ``minimise_together``."""
+        """Values and gradients of the losses for some of the C; see ``minimise_together``.
+
+        Parameters
+        ----------
+        indices : sequence of int
+            Positions of the C.
+        variables : float array of shape (n_indices, n_variables)
+        """
         X, n, n_features = self.problem.X, len(indices), self.problem.X.shape[1]
         n_scores, n_variables = self.problem.shape
         coefficients = variables.reshape(n, n_variables, n_scores).transpose(0, 2, 1)
@@ -141,7 +163,12 @@ class Losses:
         return values, gradients.transpose(0, 2, 1).reshape(n, -1)
 
     def _binary(self, scores: np.ndarray) -> np.ndarray:
-        """Losses of rows of two classes, by candidate; their derivatives replace the scores."""
+        """Loss of each row for two classes; the derivatives overwrite the scores.
+
+        Parameters
+        ----------
+        scores : float array of shape (n_C, n_samples)
+        """
         margins = scores * self.signs
         powers = np.exp(-np.abs(margins))  # at most 1
         losses: np.ndarray = np.log1p(powers) - np.minimum(margins, 0.0)
@@ -150,7 +177,12 @@ class Losses:
         return losses
 
     def _multinomial(self, scores: np.ndarray) -> np.ndarray:
-        """Losses of rows of more classes, by candidate; their derivatives replace the scores."""
+        """Loss of each row for more than two classes; the derivatives overwrite the scores.
+
+        Parameters
+        ----------
+        scores : float array of shape (n_C, n_classes, n_samples)
+        """
         scores -= scores.max(axis=1, keepdims=True)
         losses = -scores[:, *self.correct]
         np.exp(scores, out=scores)
@@ -162,11 +194,11 @@ class Losses:
 
 
 class LogisticRegressions(LinearModels):
-    """``LogisticRegression`` for all C by descents side by side, with one evaluation of all.
+    """``LogisticRegression`` for all C by parallel descents that evaluate their losses together.
 
-    Each C begins at zero and takes the steps of a separate fit, and as many: where one ends at
-    ``max_iter``, so does the other. They differ by how sums are rounded, as on two machines; where
-    that would count, after ``STEPS_TOGETHER``, they are fitted again, rounded as by themselves.
+    Each C starts at zero and takes the steps of a separate fit, and equally many: where one ends at
+    ``max_iter``, so does the other. Only sums are rounded in another order, as on two machines. A
+    descent that takes more than ``STEPS_TOGETHER`` steps is repeated with scikit-learn's rounding.
     """
 
     name = "losses of all C at once"
@@ -174,7 +206,7 @@ class LogisticRegressions(LinearModels):
     shared = ("C",)
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether the solver is L-BFGS-B with a penalty on the squares, and known."""
+        """Whether it is L-BFGS-B with an L2 penalty, in a version of scipy that we know."""
         return (
             estimator.solver == "lbfgs"
             and estimator.penalty in ("l2", "deprecated")
@@ -188,7 +220,7 @@ class LogisticRegressions(LinearModels):
         )
 
     def shares_on(self, X: Any) -> bool:
-        """Whether the rows are dense, and have double precision, as the evaluation has."""
+        """Whether the rows are dense and not in single precision, as the losses are in double."""
         return not sparse.issparse(X) and np.asarray(X[:1]).dtype != np.float32
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
@@ -197,7 +229,7 @@ class LogisticRegressions(LinearModels):
         Raises
         ------
         ValueError
-            Parameters, rows or targets are such that a separate fit fails.
+            Parameters, rows or targets are such that a separate fit would fail as well.
         """
         first = estimators[0]
         first._validate_params()
@@ -226,7 +258,7 @@ class LogisticRegressions(LinearModels):
         return list(estimators)
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; also probabilities and their logarithms."""
+        """See ``SharedEstimators.predict``; probabilities and their logarithms, too."""
         if method not in ("predict_proba", "predict_log_proba"):
             return super().predict(fitted, method, X)
         scores = linear_responses(fitted, X)
@@ -244,7 +276,16 @@ class LogisticRegressions(LinearModels):
 
 
 def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: float) -> list[Any]:
-    """What scipy's ``minimize`` gives for each C, as scikit-learn calls it."""
+    """For each C the result of scipy's ``minimize`` with the options of scikit-learn.
+
+    Parameters
+    ----------
+    problem : LogisticProblem
+    Cs : sequence of float
+    max_iter : int
+    tol : float
+        Bound of the largest component of the gradient.
+    """
     n_variables, n_steps = int(np.prod(problem.shape)), min(max_iter, STEPS_TOGETHER)
     options = {"maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}
     minima: list[Any] = [None] * len(Cs)

@@ -1,7 +1,7 @@
-"""Transformers that keep some of the columns: one fit for all numbers that pipelines keep.
+"""Transformers that keep some features: one fit serves all widths, the numbers that are kept.
 
-A principal component analysis with few components is the beginning of one with many. A selection
-of features scores each by itself, however many it keeps.
+A principal component analysis with few components is the beginning of one with many. A univariate
+selection scores each feature by itself, however many it keeps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pipelines.data.dataset import read_only
 from pipelines.search.shared.base import SEED, PipelineRows, values_inside
 
 EXACT_OR_BY_SHAPE = ("auto", "full", "covariance_eigh")  # solvers of ``PCA``
-# Scores of features that draw no random numbers; others may.
+# Functions that score features and draw no random numbers, and those that draw without a seed.
+# Others are unknown, and taken for ones that draw.
 SCORES = ("f_classif", "f_regression", "chi2", "r_regression")
 DRAWING_SCORES = ("mutual_info_classif", "mutual_info_regression")
 UNIVARIATE = {
@@ -34,58 +35,73 @@ UNIVARIATE = {
 
 @dataclass(frozen=True)
 class Narrowing(ABC):
-    """How transformers that differ in one parameter, their width, share a fit.
+    """How transformers that differ only in one parameter, their width, share a fit.
 
     Attributes
     ----------
-    parameter : the name of the width
-    ignored : names of other parameters that change nothing
+    parameter : str
+        Name of the parameter that is the width.
+    ignored : tuple of str
+        Names of parameters that do not change the result.
     """
 
     parameter: str
     ignored: tuple[str, ...] = ()
 
     def width_of(self, transformer: Any) -> Any:
-        """The width of a transformer; None where it shares no fit with others."""
+        """The width of a transformer; None if it cannot share a fit."""
         width = getattr(transformer, self.parameter)
         return width if self.accepts(width) else None
 
     @abstractmethod
     def accepts(self, width: Any) -> bool:
-        """Whether it is one of those widths that share a fit."""
+        """Whether transformers of this width can share a fit."""
 
     @abstractmethod
     def widest(self, widths: Sequence[Any]) -> Hashable:
-        """The width of the transformer that is fitted for all."""
+        """The width of the transformer that is fitted for all of these widths."""
 
     @abstractmethod
     def holds(self, transformer: Any, widest: Any, rows: PipelineRows) -> bool:
-        """Whether the widest, fitted on these rows, has this transformer in it."""
+        """Whether this transformer can be cut from the widest one, fitted on these rows.
+
+        Parameters
+        ----------
+        transformer : unfitted transformer
+        widest : width of the transformer that is fitted for all
+        rows : PipelineRows
+            The rows that it is fitted on.
+        """
 
     def needs_rows(self) -> bool:
-        """Whether narrower rows are cut out of those that the widest gives."""
+        """Whether narrower rows are cut from the rows that the widest transformer returns."""
         return True
 
     @abstractmethod
     def cut(
         self, fitted: Any, rows: PipelineRows, width: Any, input_rows: PipelineRows
     ) -> tuple[Any, PipelineRows]:
-        """The transformer of a width, and the rows as it transforms them.
+        """The fitted transformer of a smaller width, and the rows as it transforms them.
 
         Parameters
         ----------
-        fitted, rows : the widest, and what it gives
-        before : the rows that it was given
+        fitted : fitted transformer
+            The widest.
+        rows : PipelineRows
+            The rows that the widest returned.
+        width : width of the transformer
+        input_rows : PipelineRows
+            The rows on which the widest was fitted.
 
         Raises
         ------
         ValueError
-            By itself it would warn, or fail.
+            A separate fit would warn or fail, so that the candidate has to be fitted by itself.
         """
 
 
 class Components(Narrowing):
-    """Principal component analyses that are exact: the first components do not depend on others."""
+    """Exact principal component analyses, whose first components do not depend on later ones."""
 
     def accepts(self, width: Any) -> bool:
         return isinstance(width, int) and width > 0 and not isinstance(width, bool)
@@ -99,7 +115,7 @@ class Components(Narrowing):
             return False
         if transformer.svd_solver != "auto" or is_exact_by_shape(n_rows, n_features):
             return True
-        # Below, scikit-learn takes a randomised solver.
+        # With fewer components ``svd_solver="auto"`` takes a randomised solver.
         return bool(transformer.n_components >= 0.8 * min(n_rows, n_features))
 
     def cut(
@@ -118,7 +134,7 @@ class Components(Narrowing):
             "singular_values_",
         ):
             setattr(transformer, name, getattr(fitted, name)[:width])
-        # The mean variance of what is left out.
+        # The noise is the mean variance of the components that are left out.
         dropped_variance = fitted.explained_variance_[width:].sum() + fitted.noise_variance_ * (
             rank - widest
         )
@@ -131,7 +147,7 @@ class Components(Narrowing):
 
 
 class Selections(Narrowing):
-    """Selections of features by a score of each, of which only the number kept differs."""
+    """Univariate feature selections that differ only in how many features they keep."""
 
     def accepts(self, width: Any) -> bool:
         if self.parameter == "k":
@@ -167,7 +183,7 @@ class Selections(Narrowing):
 
 
 def narrowing_of(transformer: Any) -> Narrowing | None:
-    """How a transformer shares fits with others of its class; None where it does not."""
+    """How a transformer shares a fit with others of its class; None if it does not."""
     transformer_class = type(transformer)
     if not transformer_class.__module__.startswith(
         ("sklearn.decomposition", "sklearn.feature_selection")
@@ -183,11 +199,11 @@ COMPONENTS = Components("n_components", (SEED,))
 
 
 def is_deterministic(transformer: Any) -> bool:
-    """Whether equal transformers give equal rows, as far as can be known without the rows.
+    """Whether equal transformers return equal rows, as far as that is known before the fit.
 
-    Of what draws, here or inside, each has an integer as its seed. Analyses whose solver depends
-    on the rows may have none, see ``drew_at_random``. A score of features may draw unless
-    it is known.
+    Whatever draws random numbers, in the transformer or inside it, has to have an integer as its
+    seed. Principal component analyses may have none, as their solver depends on the rows; see
+    ``drew_at_random``. A function that scores features counts as one that draws unless we know it.
     """
     return not any(
         (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)
@@ -198,17 +214,18 @@ def is_deterministic(transformer: Any) -> bool:
 
 
 def is_unseeded_splitter(value: Any) -> bool:
-    """Whether a value is what makes splits, by chance and without a seed."""
+    """Whether a value is a splitter that shuffles without a seed."""
     is_splitter = hasattr(value, "split") and hasattr(value, "get_n_splits")
     return is_splitter and getattr(value, "shuffle", True) and not is_seed(getattr(value, SEED, 0))
 
 
 def is_seed(value: Any) -> bool:
-    """Whether what a parameter says makes fits repeatable."""
+    """Whether a value of ``random_state`` makes fits repeatable."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_known_score(score: Any) -> bool:
+    """Whether a function that scores features is scikit-learn's and draws nothing unseeded."""
     is_seeded = isinstance(score, partial) and is_seed(score.keywords.get(SEED))
     function = score.func if isinstance(score, partial) else score
     of_sklearn = import_module("sklearn.feature_selection")
@@ -217,7 +234,7 @@ def _is_known_score(score: Any) -> bool:
 
 
 def drew_at_random(transformer: Any) -> bool:
-    """Whether an analysis, here or inside, started from random numbers, and has no seed."""
+    """Whether a principal component analysis, this or one inside, started at random, unseeded."""
     return any(
         getattr(analysis, "_fit_svd_solver", "") in ("randomized", "arpack")
         and not is_seed(analysis.random_state)
@@ -226,7 +243,7 @@ def drew_at_random(transformer: Any) -> bool:
 
 
 def fitted_inside(value: Any) -> Iterator[Any]:
-    """The analyses that a fitted transformer, or its fitted parts, are."""
+    """The principal component analyses in a fitted transformer, itself among them."""
     if isinstance(value, list | tuple):
         for part in value:
             yield from fitted_inside(part)
@@ -237,9 +254,9 @@ def fitted_inside(value: Any) -> Iterator[Any]:
 
 
 def is_exact_by_shape(n_rows: int, n_features: int) -> bool:
-    """Whether ``PCA`` takes, by itself, an exact solver however many components it is to find.
+    """Whether ``PCA(svd_solver="auto")`` is exact whatever the number of components.
 
-    Of few rows and columns; and where columns are few and rows many, which it turns into the
-    covariance.
+    That is so for few rows and features, and for few features with many rows, where scikit-learn
+    decomposes the covariance.
     """
     return max(n_rows, n_features) <= 500 or (n_features <= 1000 and n_rows >= 10 * n_features)

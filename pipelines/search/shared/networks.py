@@ -1,7 +1,8 @@
-"""Networks: those of all splits are trained as one, and so are candidates that differ in rates.
+"""Networks: a candidate's networks for all splits are trained together, as one stack.
 
-A step of one network leaves a GPU idle, and a CPU's cores with small products. So the networks
-of a candidate, one for each split, take their steps together; see ``pipelines.nn.stack``.
+A step of a single small network leaves a GPU mostly idle, and gives a CPU's cores small products.
+So the networks of a candidate, one for each split, take their steps together; see
+``pipelines.nn.stack``. Candidates that differ only in learning rate and momentum can join them.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from pipelines.search.shared.base import SharedFit, Split, SplitRows
 if TYPE_CHECKING:
     from pipelines.nn.estimator import NetworkEstimator
 
-CANDIDATES_TOGETHER = 4  # each of as many networks as there are splits
-TYPICAL_CLASSES = 10
-# Epochs of networks that end by themselves: of 800 rows 12, of many 6; with patience 40.
+CANDIDATES_TOGETHER = 4  # in a stack, each with a network for every split
+TYPICAL_CLASSES = 10  # for a forecast, before classes are counted
+# Epochs until early stopping ends a training: 12 on 800 rows, 6 on many; 40 with patience.
 TYPICAL_EPOCHS, TYPICAL_EPOCHS_OF_TABLES = 8, 40
 
 
 @dataclass(frozen=True)
 class NetworkCandidate:
-    """A network that is not fitted: its hyper-parameters, and the seed of its weights and orders.
+    """An unfitted network: its hyper-parameters, and the seed of its weights and its row orders.
 
-    The network of split ``i`` draws by ``SeedSequence(random_state).spawn(n)[i]``.
+    The network of split ``i`` draws from ``SeedSequence(random_state).spawn(n)[i]``.
     """
 
     spec: NetworkSpec
@@ -47,18 +48,18 @@ class NetworkCandidate:
     is_regression: bool = False
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
-        """Return hyper-parameters and seed."""
+        """Hyper-parameters and seed, by name."""
         return {**asdict(self.spec), "random_state": self.random_state}
 
     def as_estimator(self) -> Any:
-        """Return an unfitted estimator, as which scorers see it."""
+        """An unfitted estimator of the task, for scorers that inspect one."""
         from sklearn.dummy import DummyClassifier, DummyRegressor
 
         return DummyRegressor() if self.is_regression else DummyClassifier()
 
 
 class StackedNetworks(SharedFit):
-    """Networks of one architecture, which their ``spec`` says."""
+    """Networks of one architecture, that of their ``spec``, trained as a stack."""
 
     name = "stacked networks"
     package = "torch"
@@ -72,28 +73,40 @@ class StackedNetworks(SharedFit):
     def settings(
         self, network: Any, n_rows: int, n_features: int, n_classes: int
     ) -> tuple[Inputs, TrainingSettings]:
-        """Return the shapes of a network, and how it is trained."""
+        """The shapes of a network's inputs and outputs, and the settings of its training."""
 
     @abstractmethod
     def place_rows(
         self, rows: SplitRows, network: Any
     ) -> tuple[FoldedData, np.ndarray | None, Sequence[Split]]:
-        """Return rows with class codes or numbers; the classes of the codes, None of numbers; and
-        for every split there is the numbers of the rows to train on and to ask about."""
+        """The data set as networks take it, its classes, and the splits.
+
+        Returns
+        -------
+        data : FoldedData
+            With class codes, or numbers for a regression, as targets.
+        classes : array of shape (n_classes,) or None
+            The labels of the codes; None for a regression.
+        splits : sequence of (training rows, rows to predict), int arrays
+            All splits of the search, not only those of the task.
+        """
 
     @abstractmethod
     def part(self, network: Any, splits: Sequence[Split], number: int) -> StackPart:
-        """Return the network of a split."""
+        """The part of the stack that is trained on the split of this number."""
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Return the candidates one by one; some together where one leaves its device idle."""
+        """See ``SharedFit.partition``; a task for each candidate, or for several small ones.
+
+        Several go together where the networks of one would leave the device idle.
+        """
         n, first = len(estimators), estimators[0]
         is_idle = leaves_idle(self.settings(first, 1, 1, 1)[1], first.spec)
         n_groups = math.ceil(n / CANDIDATES_TOGETHER) if is_idle else n
         return [places.tolist() for places in np.array_split(np.arange(n), n_groups)]
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
-        """Predict the seconds on one split, where classes are not counted for a typical number."""
+        """See ``SharedFit.cost``; in seconds, for a typical number of classes."""
         inputs, training = self.settings(estimators[0], n_rows, n_features, TYPICAL_CLASSES)
         return sum(
             predicted_training_seconds(estimator.spec, inputs, 1, training.batch_size, n_rows)
@@ -101,7 +114,7 @@ class StackedNetworks(SharedFit):
         )
 
     def fraction_of_steps(self, estimators: Sequence[Any], n_rows: int) -> float | None:
-        """See ``SharedFit``; the epochs of typical networks that end by themselves."""
+        """See ``SharedFit``; with early stopping the epochs that typical networks take."""
         _, training = self.settings(estimators[0], n_rows, 1, TYPICAL_CLASSES)
         if training.optimizer is not None and training.patience is None:
             return 1.0
@@ -112,9 +125,10 @@ class StackedNetworks(SharedFit):
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
-        """See ``SharedFit``; a network that does not fit the device, or diverges, is an error."""
+        """See ``SharedFit``; a network that diverges, or has no room, is yielded as an error."""
         data, classes, splits = self.place_rows(rows, estimators[0])
-        # Of all splits: networks take the same steps whichever of them the task has.
+        # For all splits, not only the task's: the smallest decides the number of steps of an epoch,
+        # which must not depend on how splits are dealt to tasks.
         parts = [
             [self.part(estimator, splits, i) for i in range(len(splits))]
             for estimator in estimators
@@ -138,7 +152,7 @@ class StackedNetworks(SharedFit):
                 (candidate, split), part = next(remaining)
                 evaluation, part_slices = outcome.result, rows.part_slices(split)
                 target = fit_target_scaling(data.y, part.rows) if classes is None else None
-                # Weights may be numbers, and what they answer none.
+                # Finite weights can still give outputs that are not.
                 status = outcome.status if math.isfinite(evaluation.loss) else DIVERGED
                 yield Fit(
                     candidate,
@@ -149,7 +163,7 @@ class StackedNetworks(SharedFit):
                     fit_seconds=outcome.seconds,
                     score_seconds=evaluation.seconds,
                     n_iterations=len(outcome.losses),
-                    # That of training rows, where they are asked, is in it, too.
+                    # With training rows among those predicted it is not the validation loss.
                     loss=None if "train" in rows.parts else evaluation.loss,
                 )
         except NoRoomError as error:
@@ -158,10 +172,16 @@ class StackedNetworks(SharedFit):
 
 
 class Networks(StackedNetworks):
-    """Networks that scale their rows as the data say, of one ``NetworkCandidate`` each.
+    """Networks of ``NetworkCandidate``s, whose rows are scaled by the scaling of the data set.
 
-    Rows of the splits that are neither drawn for a network nor validated, as a bootstrap leaves
-    some, end its training where that is asked for.
+    Rows that another split validates, and that the bootstrap of this split leaves out, decide when
+    its training ends, where early stopping is asked for.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        Shapes of the inputs and outputs of all networks.
+    training : TrainingSettings
     """
 
     types = (NetworkCandidate,)
@@ -187,14 +207,14 @@ class Networks(StackedNetworks):
 
 
 class NetworkEstimators(StackedNetworks):
-    """``NetworkClassifier`` or ``NetworkRegressor``."""
+    """``NetworkClassifier`` and ``NetworkRegressor``."""
 
     predictions_only = True
     gives = ("predict", "predict_proba", "predict_log_proba")
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
-        """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
+        """See ``SharedFit``; a property, so that scikit-learn is imported only when needed."""
         from pipelines.nn.estimator import NetworkClassifier, NetworkRegressor
 
         return NetworkClassifier, NetworkRegressor
@@ -210,7 +230,7 @@ class NetworkEstimators(StackedNetworks):
         X, y, splits = rows.matrix("cpu")
         targets = network.learn_targets(y)
         data = FoldedData(X, targets, X[:0], targets[:0], (), network.scaling)
-        if rows.prepared is None:  # candidates of other tasks share what lies on the device
+        if rows.prepared is None:  # all tasks have these rows, so they share the copy on the device
             data = rows.data.placement.get(("networks", network.scaling), partial(replace, data))
         return data, getattr(network, "classes_", None), splits
 
@@ -226,7 +246,21 @@ def predictions_of(
     method: str,
     part: str,
 ) -> np.ndarray:
-    """Return what outputs of a network, see ``Score``, say of a part of the rows asked about."""
+    """Predictions for a part of the rows, from a network's outputs for all rows to predict.
+
+    Parameters
+    ----------
+    outputs : float32 array of shape (n_rows, n_outputs)
+        Logarithms of probabilities, or standardised targets; see ``Score``.
+    classes : array of shape (n_classes,) or None
+        Labels; None for a regression.
+    target : FittedScaling or None
+        The scaling of a regression's targets; None for a classification.
+    parts : dict of str to slice
+        Where each part is among the rows.
+    method : {"predict", "predict_proba", "predict_log_proba"}
+    part : {"test", "train"}
+    """
     outputs = outputs[parts[part]]
     if target is not None:
         numbers: np.ndarray = target.center + target.scale * outputs[:, 0].astype(np.float64)
@@ -238,7 +272,7 @@ def predictions_of(
 
 
 def leaves_idle(training: TrainingSettings, spec: NetworkSpec) -> bool:
-    """Return whether one network of a spec leaves its device idle most of the time."""
+    """Whether a single network with this spec leaves its device idle most of the time."""
     return training.device == "gpu" and spec.network == "cnn"
 
 

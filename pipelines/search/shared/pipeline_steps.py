@@ -1,4 +1,4 @@
-"""The first steps of pipelines: equal ones are fitted once for the training rows of a fold."""
+"""The first steps of pipelines: equal steps are fitted once on the training rows of a split."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ from pipelines.search.shared.narrowing import (
     narrowing_of,
 )
 
-MOST_BYTES = 2**30  # of transformed rows that are kept for the next pipelines
+MOST_BYTES = 2**30  # of transformed rows, kept for the pipelines that follow
 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A transformer of a pipeline.
+    """A transformer of a pipeline, with what decides whether it shares a fit.
 
     Attributes
     ----------
-    transformer : unfitted
-    key : equal for transformers that do the same, but for their width
-    width : of those that share a fit with wider ones; else None
-    narrowing : how they do so
+    name : str
+        Name of the step in its pipeline.
+    transformer : unfitted transformer
+    key : hashable
+        Equal for transformers that differ at most in their width.
+    width : optional
+        The width of a transformer that can be cut from a wider one; else None.
+    narrowing : Narrowing, optional
+        How it is cut.
     """
 
     name: str
@@ -45,16 +50,19 @@ class PipelineStep:
 def decompose(
     estimator: Any, judgements: dict[Hashable, bool] | None = None
 ) -> tuple[list[PipelineStep], Any] | None:
-    """Return the first steps of a pipeline and its last; None for one that has to stay whole.
+    """The first steps of a pipeline and its last step; None for one that has to stay whole.
 
-    An estimator that is no pipeline is its own last step.
+    An estimator that is not a pipeline is its own last step.
 
     Parameters
     ----------
-    judged : whether a step can be shared, by its key; what is judged here is added
+    estimator : unfitted estimator
+    judgements : dict of hashable to bool, optional
+        Whether a step can be shared, by its key. New judgements are added, so that a search judges
+        each step once.
     """
     judgements = {} if judgements is None else judgements
-    if type(estimator).__name__ != "Pipeline":  # a search without scikit-learn comes here, too
+    if type(estimator).__name__ != "Pipeline":  # by name: a search may do without scikit-learn
         return [], estimator
     from sklearn.pipeline import Pipeline
 
@@ -79,12 +87,14 @@ def decompose(
 
 
 def last_of(estimator: Any) -> Any:
-    """The last step of a pipeline that ``decompose`` takes apart; else the estimator itself."""
+    """The last step of a pipeline that ``decompose`` has divided; else the estimator itself."""
     return estimator.steps[-1][1] if type(estimator).__name__ == "Pipeline" else estimator
 
 
 def _step(name: str, transformer: Any) -> PipelineStep:
-    output = vars(transformer).get("_sklearn_output_config")  # a table, or an array
+    """The step of a transformer, with its width where it can be cut from a wider one."""
+    # What ``set_output`` stored. A table cannot be cut by columns as arrays are.
+    output = vars(transformer).get("_sklearn_output_config")
     narrowing = narrowing_of(transformer) if output is None else None
     if narrowing is None or (width := narrowing.width_of(transformer)) is None:
         return PipelineStep(name, transformer, (identity(transformer), repr(output)))
@@ -95,14 +105,15 @@ def _step(name: str, transformer: Any) -> PipelineStep:
 class StepCache:
     """Rows of a data set as the first steps of pipelines transformed them.
 
-    Those that were used last are kept, up to ``MOST_BYTES``. Tasks of other threads wait for what
-    one of them makes.
+    The rows used last are kept, up to ``MOST_BYTES``. A lock lets only one thread fit at a time;
+    the others then find its result.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._transformed: OrderedDict[Hashable, tuple[Any, PipelineRows]] = OrderedDict()
-        self._refused = dict[Hashable, str]()  # why: pipelines by themselves say so, each
+        # Why a step failed. Its pipelines are then fitted by themselves, and report it themselves.
+        self._refused = dict[Hashable, str]()
 
     def prepare(
         self,
@@ -116,21 +127,31 @@ class StepCache:
 
         Parameters
         ----------
-        widest : for each step the width with which it is fitted for all pipelines of the search
-        rows : Rows, unchanged ones
-        y : targets of the training rows
-        key : names these rows among those of the data set
+        steps : sequence of PipelineStep
+        widest : sequence
+            For each step the width with which it is fitted for all pipelines of the search.
+        rows : PipelineRows
+            Rows before the first step.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Targets of the training rows.
+        key : hashable
+            Tells these rows from others of the data set.
 
         Returns
         -------
-        fitted : dict of name to transformer
-        rows : Rows, after the last step
-        n_made : int, how many steps were fitted now
+        fitted : dict of str to fitted transformer
+            By the names of the steps.
+        rows : PipelineRows
+            Rows after the last step.
+        n_made : int
+            How many steps were fitted by this call.
 
         Raises
         ------
         ValueError
-            A step draws random numbers, which pipelines by themselves would each draw.
+            A step draws random numbers without a seed: each separate pipeline would draw its own.
+        Exception
+            A step failed, now or, as a ``ValueError`` with its message, in an earlier call.
         """
         fitted, n_made = dict[str, Any](), 0
         for step, fit_width in zip(steps, widest, strict=True):
@@ -152,7 +173,7 @@ class StepCache:
     def _fetch(
         self, key: Hashable, make: Callable[[], tuple[Any, PipelineRows]]
     ) -> tuple[tuple[Any, PipelineRows], bool]:
-        """A transformer and its rows, and whether they were made now."""
+        """The transformer and rows for a key, made if they are missing; and whether they were."""
         with self._lock:
             if reason := self._refused.get(key):
                 raise ValueError(reason)
@@ -161,6 +182,7 @@ class StepCache:
                 state = state_of_generators()
                 try:
                     result = make()
+                    # A draw from a global generator: each separate pipeline would make its own.
                     if state_of_generators() != state:
                         raise ValueError("a step draws without a seed: pipelines do not share it")
                     self._transformed[key] = result
@@ -180,13 +202,19 @@ class StepCache:
 def _fit(
     step: PipelineStep, rows: PipelineRows, y: Any, fit_width: Any
 ) -> tuple[Any, PipelineRows]:
-    """Fit a step, of a width that others share; give it and the rows as it transforms them."""
+    """Fit a step with the width that pipelines share, and transform the rows with it.
+
+    Raises
+    ------
+    ValueError
+        The step drew random numbers without a seed.
+    """
     from sklearn.base import clone
 
     transformer = clone(step.transformer)
     if step.narrowing is not None and fit_width is not None:
         transformer.set_params(**{step.narrowing.parameter: fit_width})
-    X, y = copy_of(rows.fit), copy_of(y)  # some write to what they are given
+    X, y = copy_of(rows.fit), copy_of(y)  # some transformers write to their input
     if step.narrowing is not None and not step.narrowing.needs_rows():
         return transformer.fit(X, y), PipelineRows(None, {})
     if hasattr(transformer, "fit_transform"):

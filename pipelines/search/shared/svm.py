@@ -1,7 +1,7 @@
-"""Support vector machines: all C of a gamma on the splits of a task, by any backend.
+"""Support vector machines: a backend fits all C of a gamma on the splits of a task.
 
-Within the stopping tolerance they are those of scikit-learn. No fitted machine is made, only what
-it predicts of the rows that are asked about.
+Within the stopping tolerance the results are scikit-learn's. No fitted machine is made, only its
+predictions for the rows that are to be predicted.
 """
 
 from __future__ import annotations
@@ -26,33 +26,41 @@ from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.settings import Settings
 
-# Measured: 20,000 rows of MNIST to 60,000 is 10 times the time, 2.1 of the power.
+# The cost of a fit is quadratic in the rows, in units of so many rows. Measured: from 20,000 rows
+# of MNIST to 60,000 the time grows 10 times, by a power of 2.1.
 ROWS_OF_A_UNIT_OF_TIME = 1000
-SECONDS_OF_COST = 3.3e-4  # at most, of a core; on 60,000 rows of MNIST it is a quarter of that
+# Seconds of a core for a unit of cost, at most; on 60,000 rows of MNIST a quarter of it.
+SECONDS_OF_COST = 3.3e-4
 # Seconds of all C of a gamma go as n (n + this): measured from 1,000 to 60,000 rows of MNIST.
 LINEAR_ROWS = 1800
 ON_DEMAND = 7.0  # times slower than a kernel in memory, measured
-FAR_BEYOND = 10  # kernels of so many times the memory
+FAR_BEYOND = 10  # times the memory: for such a kernel more memory is no advice
 
-# Of landmarks: a product in the features of a row, and all that a C takes for each of them.
+# Seconds on landmarks: of a multiplication, and of all steps of one C for a row and a landmark.
 PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 4e-9
 
-LANDMARKS = "landmarks"  # the name of their shared work
-LEAST_LANDMARKS = 50  # where a share of the rows has that share of the landmarks
+LANDMARKS = "landmarks"  # what rows and pages call the shared fit on landmarks
+# On a fraction of the rows a candidate has that fraction of its landmarks, but at least so many.
+LEAST_LANDMARKS = 50
 
-# How many times faster the solver is where each split has one candidate, of several splits and of
-# one, whose kernel of all rows serves it alone; measured.
+# How many times faster than ``SVC`` the path solver is with one candidate a split, on several
+# splits and on a single one, for which alone it then computes the kernel of all rows; measured.
 SINGLE_GAIN, LONE_GAIN = 1.3, 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class SVMParameters:
-    """A candidate of ``svm_grid``: what ``SVC`` or ``SVR`` would be told, without scikit-learn,
-    whose import takes longer than a short search.
+    """A candidate of ``svm_grid``, in the place of an unfitted ``SVC`` or ``SVR``.
+
+    It needs no scikit-learn, whose import takes longer than a short search.
 
     Attributes
     ----------
-    epsilon : float, of a regression; None for a classifier
+    C, gamma : float
+    settings : Settings
+        What all candidates of the search have in common, such as the kernel.
+    epsilon : float, optional
+        Half the width of the tube of a regression; None for a classifier.
     """
 
     C: float
@@ -62,11 +70,11 @@ class SVMParameters:
 
     @property
     def kernel(self) -> str:
-        """The name of the kernel, as an estimator has it."""
+        """The name of the kernel, an attribute that estimators have as well."""
         return self.settings.kernel
 
     def as_estimator(self) -> Any:
-        """Return an unfitted estimator with these parameters, for scorers that look at one."""
+        """An unfitted estimator with these parameters, for scorers that inspect one."""
         names = ("kernel", "degree", "coef0")
         options: dict[str, Any] = {name: getattr(self.settings, name) for name in names}
         options |= {"C": self.C, "gamma": self.gamma}
@@ -83,7 +91,14 @@ class SVMParameters:
 
 
 def backend_settings(estimator: Any, rows: SplitRows) -> Settings:
-    """Return the settings of a backend for an estimator, or a candidate of ``svm_grid``."""
+    """The backend's settings for an estimator, or for a candidate of ``svm_grid``.
+
+    Parameters
+    ----------
+    estimator : estimator or SVMParameters
+    rows : SplitRows
+        Decides the number of threads of an estimator, and the number of landmarks of a candidate.
+    """
     if isinstance(estimator, SVMParameters):
         settings, n = estimator.settings, estimator.settings.n_landmarks
         least = min(n, LEAST_LANDMARKS)
@@ -93,18 +108,23 @@ def backend_settings(estimator: Any, rows: SplitRows) -> Settings:
 
 
 def landmarks_of(estimator: Any) -> int:
-    """How many landmarks stand for its rows; 0 where none do."""
+    """The number of landmarks of an estimator or candidate; 0 for an exact kernel."""
     if isinstance(estimator, SVMParameters):
         return estimator.settings.n_landmarks
     return estimator.n_landmarks if getattr(estimator, "approximation", None) else 0
 
 
 def relative_fit_cost(C: float, gamma: float, n_features: int) -> float:
-    """Return relative time of one fit of scaled rows.
+    """The time of one fit on scaled rows, relative to that of a cheap one.
 
-    Fitted by eye to times on MNIST and digits: ten times as much where C * gamma is
-    so small that nearly all rows are support vectors at their bound, and some more
-    where gamma is so large that every row is far from all others.
+    Fitted by eye to times on MNIST and digits: ten times as much where C * gamma is so small that
+    nearly all rows are support vectors at their bound, and some more where gamma is so large that
+    every row is far from all others.
+
+    Parameters
+    ----------
+    C, gamma : float
+    n_features : int
     """
     underfitted = 1.0 / (1.0 + math.sqrt(max(0.0, C * gamma) / 1e-4))
     overfitted = min(1.0, gamma * n_features / 8.0)
@@ -112,7 +132,7 @@ def relative_fit_cost(C: float, gamma: float, n_features: int) -> float:
 
 
 class KernelMachines(SharedFit):
-    """The shared work of support vector classifiers and regressors."""
+    """What the shared fits of support vector classifiers and regressors have in common."""
 
     predictions_only = True
     most_seconds: float | None = SECONDS_OF_COST
@@ -121,27 +141,28 @@ class KernelMachines(SharedFit):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """For rows and pages."""
+        """What rows and pages call it."""
         return LANDMARKS if self.on_landmarks else "the path solver"
 
     def with_landmarks(self) -> Self:
-        """The same for candidates on landmarks: their splits share nothing."""
+        """The same shared fit for candidates on landmarks, whose splits share nothing."""
         landmark_fit = copy(self)
         landmark_fit.on_landmarks, landmark_fit.linear_rows = True, None
         landmark_fit.unlike_few_rows = "few rows have few landmarks"
         return landmark_fit
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """See ``SharedFit.group_key``; with the seed, where it chooses landmarks."""
+        """See ``SharedFit.group_key``; with landmarks the seed, which chooses them, counts."""
         key = super().group_key(estimator)
         if key is None or not landmarks_of(estimator):
             return key
         return (key, estimator.random_state) if is_repeatable(estimator) else None
 
     def accepts(self, estimator: Any) -> bool:
-        """A kernel with a name, numbers that a backend takes, and no limit of iterations.
+        """Whether the kernel has a name, C and gamma are in range, and iterations are not limited.
 
-        Where a limit ends a fit of scikit-learn's, its solution is that of its own steps.
+        Where ``max_iter`` ends a fit of scikit-learn's, the solution depends on the steps that its
+        solver took, which are not ours.
         """
         own_steps = type(estimator).__module__.startswith("sklearn.") and estimator.max_iter != -1
         return (
@@ -156,19 +177,19 @@ class KernelMachines(SharedFit):
         return not self.on_landmarks
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """Partition the estimators by gamma."""
+        """See ``SharedFit.partition``; a task for each gamma, and one for the linear kernel."""
         by_gamma: dict[Any, list[int]] = defaultdict(list)
         for i, estimator in enumerate(estimators):
             by_gamma["none" if estimator.kernel == "linear" else estimator.gamma].append(i)
         return list(by_gamma.values())
 
     def draw(self, estimator: Any) -> None:
-        """See ``SharedFit.draw``: scikit-learn draws the seed of libsvm, whether it needs it."""
+        """See ``SharedFit.draw``; scikit-learn always draws a seed for libsvm, needed or not."""
         if type(estimator).__module__.startswith("sklearn.") and estimator.random_state is None:
             np.random.randint(np.iinfo("i").max)  # noqa: NPY002
 
     def seconds_to_start(self) -> float:
-        """See ``SharedFit``: numba and our code are loaded, or compiled once on a machine."""
+        """See ``SharedFit``; numba is loaded, and our code is loaded, or compiled at first use."""
         return first_use.seconds_to_start()
 
     def make_ready(self) -> None:
@@ -177,7 +198,7 @@ class KernelMachines(SharedFit):
     def seconds_saved(
         self, estimators: Sequence[Any], n_rows: int, n_features: int, n_splits: int
     ) -> float:
-        """See ``SharedFit``; of the path solver."""
+        """See ``SharedFit``; compares the path solver with ``SVC``."""
         if landmarks_of(estimators[0]):
             return math.inf
         seconds_per_fit = first_use.svc_seconds(n_rows, n_features)
@@ -187,10 +208,12 @@ class KernelMachines(SharedFit):
                 for estimator in estimators
             }
         )
+        # A path costs a fit of ``SVC`` divided by the gain, and serves all C.
         gain = SINGLE_GAIN if n_splits > 1 else LONE_GAIN
         return seconds_per_fit * n_splits * (len(estimators) - n_paths / gain)
 
     def describe(self, estimators: Sequence[Any]) -> str:
+        """See ``SharedFit.describe``; such as ``gamma=0.01 and 2 more 8 C``."""
         gammas = list(dict.fromkeys(estimator.gamma for estimator in estimators))
         first = gammas[0] if isinstance(gammas[0], str) else f"{gammas[0]:.6g}"
         suffix = f" and {len(gammas) - 1} more" if len(gammas) > 1 else ""
@@ -200,6 +223,7 @@ class KernelMachines(SharedFit):
         )
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
+        """See ``SharedFit.cost``; linear in the rows on landmarks, else quadratic."""
         if n := landmarks_of(estimators[0]):
             gammas = {estimator.gamma for estimator in estimators}
             products = (
@@ -210,6 +234,7 @@ class KernelMachines(SharedFit):
         return scale * sum(
             relative_fit_cost(
                 float(estimator.C),
+                # That is "auto", and "scale" on standardised rows.
                 1 / max(n_features, 1)
                 if isinstance(estimator.gamma, str)
                 else float(estimator.gamma),
@@ -219,13 +244,12 @@ class KernelMachines(SharedFit):
         )
 
     def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
-        """See ``SharedFit``; of the path solver on a CPU."""
-        from pipelines.svm.cpu.class_products import memory_needed  # numba, too
+        """See ``SharedFit``; for the path solver on a CPU, which keeps the kernel in memory."""
+        from pipelines.svm.cpu.class_products import memory_needed  # here, as it imports numba
         from pipelines.svm.cpu.threads import fits_in_memory
 
-        grid_settings = getattr(
-            estimator, "settings", None
-        )  # of svm_grid, which has an option for it
+        # Only ``svm_grid``, whose candidates have ``settings``, has an option for the memory.
+        grid_settings = getattr(estimator, "settings", None)
         settings, n_rows = grid_settings or Settings.of(estimator), len(y)
         if (
             settings.n_landmarks
@@ -258,13 +282,16 @@ class KernelMachines(SharedFit):
 
 
 class SVCs(KernelMachines):
-    """``SVC`` and ``PathSVC``: a search of the backend for each set of settings.
+    """``SVC``, ``PathSVC`` and ``BackendSVC``, fitted by a backend.
 
     Parameters
     ----------
-    solver : str, a name in ``BACKENDS``
-    device : {"cpu", "gpu"}
-    may_be_brief : whether ``SVC`` may fit in the place of the path solver
+    solver : str, default "path"
+        Name of the backend's solver, as ``load_backend`` takes it.
+    device : {"cpu", "gpu"}, default "cpu"
+    may_be_brief : bool, default True
+        Whether ``SVC`` itself may fit a group that would be done before the path solver has
+        started.
     """
 
     shared = ("C", "gamma", "cache_size", "shrinking", "verbose", "n_jobs", "random_state")
@@ -274,12 +301,12 @@ class SVCs(KernelMachines):
     ) -> None:
         self.solver, self.device, self.may_be_brief = solver, device, may_be_brief
         self.takes_weights = (solver, device) == ("path", "cpu")
-        if not self.takes_weights:  # other solvers, and GPUs, have other prices
+        if not self.takes_weights:  # the seconds were measured for the path solver on a CPU
             self.most_seconds = self.linear_rows = None
 
     @property
     def types(self) -> Collection[type]:  # type: ignore[override]
-        """See ``SharedFit``; scikit-learn is imported where its classes are looked for."""
+        """See ``SharedFit``; a property, so that scikit-learn is imported only when needed."""
         from sklearn.svm import SVC
 
         from pipelines.svm.backend_svc import BackendSVC
@@ -288,15 +315,15 @@ class SVCs(KernelMachines):
         return SVC, PathSVC, BackendSVC
 
     def knows(self, estimator: Any) -> bool:
-        if type(estimator).__module__.startswith("sklearn."):  # without numba
+        if type(estimator).__module__.startswith("sklearn."):  # by name: ``types`` imports numba
             return type(estimator).__name__ == "SVC"
-        # One of another backend than this has its own.
+        # An estimator that names another backend has a shared fit of its own.
         estimator_backend = getattr(estimator, "backend", (self.solver, self.device))
         return super().knows(estimator) and estimator_backend == (self.solver, self.device)
 
     @property
     def backend(self) -> Backend:
-        """What fits."""
+        """The backend that fits."""
         return load_backend(self.solver, self.device)
 
     @property
@@ -305,22 +332,23 @@ class SVCs(KernelMachines):
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
+        """See ``SharedFit``; so it is for backends that fit several gammas at once."""
         return self.backend.shares_gammas and not self.on_landmarks
 
     def seconds_to_start(self) -> float:
-        """See ``KernelMachines``; of the path solver on a CPU."""
+        """See ``KernelMachines``; 0 for all but the path solver on a CPU."""
         return super().seconds_to_start() if self.takes_weights else 0.0
 
     def brief(self, estimators: Sequence[Any]) -> SharedFit:
-        """See ``SharedFit``; ``SVC`` itself, where it would be asked for the same."""
+        """See ``SharedFit``; ``SVC`` itself, where both solvers solve the same problem."""
         brief_fit = BriefSVCs(self.seconds_to_start())
         return brief_fit if self.may_be_brief and all(map(brief_fit.accepts, estimators)) else self
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``KernelMachines.accepts``; and predictions as a backend makes them."""
+        """See ``KernelMachines.accepts``; and a backend must make all predictions of ``SVC``."""
         is_plain = estimator.probability in (False, "deprecated") and not estimator.break_ties
         if estimator.decision_function_shape == "ovo" and self.solver != "path":
-            return False  # the values of pairs
+            return False  # only the path solver returns decision values of pairs of classes
         is_precomputed = type(estimator).__name__ == "PathSVC" and estimator.kernel == PRECOMPUTED
         return is_plain and (
             super().accepts(estimator) or (is_precomputed and 0 < estimator.C < np.inf)
@@ -329,8 +357,9 @@ class SVCs(KernelMachines):
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """See ``SharedFit.partition``.
 
-        A backend that fits several gammas at once gets them dealt out to as many tasks as there
-        are workers, each with small and large ones: one launch has one tail.
+        A backend that fits several gammas at once gets a task for each worker. Gammas are dealt
+        out in turn, so that each task has small and large ones: a launch is done only when its
+        slowest fit is.
         """
         backend = self.backend
         if not backend.shares_C:
@@ -342,12 +371,19 @@ class SVCs(KernelMachines):
         return [[i for members in by_gamma[n::n_tasks] for i in members] for n in range(n_tasks)]
 
     def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
-        """The settings of the backend."""
+        """The settings of the backend; see ``backend_settings``."""
         return backend_settings(estimator, rows)
 
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit.fit_splits``; the backend is called for each set of gammas and C.
+
+        Raises
+        ------
+        ValueError
+            The training rows of a split lack a class, or a class has no weight there.
+        """
         backend = self.backend
         X, y, splits = rows.matrix(backend.device)
         if not isinstance(estimators[0], SVMParameters):
@@ -361,7 +397,7 @@ class SVCs(KernelMachines):
         if not isinstance(estimators[0], SVMParameters):
             trained = [np.bincount(codes[splits[number][0]]) for number in rows.numbers]
             if decisions and any(np.count_nonzero(n) not in (1, len(classes)) for n in trained):
-                # A fit that knows fewer classes has decision values of another form.
+                # With fewer classes the decision values of that split have another shape.
                 raise ValueError("the training rows of a split lack a class")
             _refuse_weightless(codes, rows, [splits[number][0] for number in rows.numbers])
             if isinstance(settings.class_weight, dict):  # a backend fits class codes
@@ -392,6 +428,8 @@ class SVCs(KernelMachines):
                     yield outcome.within(n_done / n_fits, n_cells / n_fits)
                     continue
                 g, c = divmod(outcome.candidate, len(Cs))
+                # The path through all C counts as one fit, that of the first C. A backend that does
+                # not share C, or fits by a substitute, makes a fit for each.
                 is_new = c == 0 or not backend.shares_C or outcome.implementation != ""
                 position = positions[outcome.split]
                 if isinstance(outcome.predict, Predictions):
@@ -406,7 +444,7 @@ class SVCs(KernelMachines):
 
 
 class BriefSVCs(SVCs):
-    """``SVC`` itself, for as long as the path solver would take to begin; then that."""
+    """``SVC`` itself, for as long as the path solver would need to start; then the path solver."""
 
     name = "SVC, as the path solver takes longer to begin"
 
@@ -419,7 +457,7 @@ class BriefSVCs(SVCs):
         return self._backend
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``SVCs.accepts``; where both solvers are told the same."""
+        """See ``SVCs.accepts``; and both solvers must solve the same problem."""
         settings = getattr(estimator, "settings", estimator)
         return (
             estimator.kernel in KERNELS
@@ -430,12 +468,18 @@ class BriefSVCs(SVCs):
         )
 
     def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
-        """See ``SVCs``; to ask BLAS for its threads takes longer than some fits."""
+        """See ``SVCs``; by default one thread, as to ask BLAS takes longer than some fits."""
         return super().settings_of(estimator, replace(rows, n_threads=rows.n_threads or 1))
 
 
 def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.ndarray]) -> None:
-    """Refuse training rows of a class that all weigh nothing: ``SVC`` does not know that class."""
+    """Refuse a class whose training rows all weigh nothing, as ``SVC`` would not know it.
+
+    Raises
+    ------
+    ValueError
+        A split has such a class.
+    """
     weights = rows.weights(None)
     if weights is None:
         return
@@ -445,9 +489,18 @@ def _refuse_weightless(codes: np.ndarray, rows: SplitRows, trains: Sequence[np.n
 
 
 def _members(fit: Fit, members: Sequence[int], split: int, is_new: bool) -> Iterator[Fit]:
-    """Yield the fit of a cell for each of the estimators that it stands for.
+    """The fit of a cell for each of the estimators that have these parameters.
 
-    Iterations, and the fit if it was ``made`` for this cell, count for the first of them.
+    Parameters
+    ----------
+    fit : Fit
+        As the backend yielded it; it is changed.
+    members : sequence of int
+        Positions of the estimators. Only the first of them counts iterations and the fit.
+    split : int
+        Position of the split in the task.
+    is_new : bool
+        Whether the fit counts as one that was made, not as a by-product of another.
     """
     fit.split, fit.n_fits = split, int(is_new)
     copies = [replace(fit, candidate=member, n_iterations=0, n_fits=0) for member in members[1:]]
@@ -460,15 +513,32 @@ def _members(fit: Fit, members: Sequence[int], split: int, is_new: bool) -> Iter
 def _batches(
     estimators: Sequence[Any], X: Any, splits: Sequence[Split], numbers: Sequence[int]
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield gammas, C's and splits for calls of a backend, and for each (C, gamma, split) the
-    places of the estimators that it stands for: gammas with the same C on the same splits."""
+    """The calls of a backend: gammas that have the same C on the same splits go together.
+
+    Parameters
+    ----------
+    estimators : sequence of estimators or candidates
+    X : array of shape (n_samples, n_features)
+        Decides the values of the gammas "scale" and "auto".
+    splits : sequence of (training rows, rows to predict)
+    numbers : sequence of int
+        The splits to fit on.
+
+    Yields
+    ------
+    gammas : tuple of float
+    Cs : tuple of float, ascending
+    numbers : tuple of int, ascending
+    members : dict
+        For (C, gamma, split number), the positions of the estimators that ask for it.
+    """
     members: dict[tuple[float, float, int], list[int]] = defaultdict(list)
     split_numbers, Cs = defaultdict(set), defaultdict(set)
     for number in numbers:
         gammas: dict[Any, float] = {}
         for i, estimator in enumerate(estimators):
             if estimator.gamma not in gammas:
-                gammas[estimator.gamma] = 1.0  # of a kernel without gamma
+                gammas[estimator.gamma] = 1.0  # for a kernel without gamma, where it has no effect
                 if estimator.kernel not in ("linear", PRECOMPUTED):
                     gamma_rows = X[splits[number][0]] if estimator.gamma == "scale" else X
                     gammas[estimator.gamma] = gamma_of(estimator.gamma, gamma_rows)
@@ -484,12 +554,12 @@ def _batches(
 
 
 class SVRs(KernelMachines):
-    """``SVR`` and ``PathSVR``: one walk along C for each gamma and epsilon."""
+    """``SVR`` and ``PathSVR``: for each gamma and epsilon one path through all C."""
 
     shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs")
 
     def knows(self, estimator: Any) -> bool:
-        if type(estimator).__module__.startswith("sklearn."):  # without numba
+        if type(estimator).__module__.startswith("sklearn."):  # by name: ``types`` imports numba
             return type(estimator).__name__ == "SVR"
         return super().knows(estimator)
 
@@ -507,6 +577,7 @@ class SVRs(KernelMachines):
     def fit_splits(
         self, rows: SplitRows, estimators: Sequence[Any], methods: Collection[str]
     ) -> Iterator[Fit | Progress]:
+        """See ``SharedFit.fit_splits``; a solver is called for each gamma."""
         from pipelines.svm.cpu.regression import solve_regression
         from pipelines.svm.landmarks.search import solve_landmarks_regression
         from pipelines.svm.path_svr import target_moments
@@ -515,7 +586,7 @@ class SVRs(KernelMachines):
         y, first = np.asarray(y, np.float64), estimators[0]
         settings = backend_settings(first, rows)
         scales = isinstance(first, SVMParameters) or getattr(first, "scale_target", False)
-        # Splits whose targets are scaled have targets, and a call, of their own.
+        # Targets are scaled by the training rows: each split then has its own, and its own call.
         groups = [[number] for number in rows.numbers] if scales else [rows.numbers]
         paths = [
             (gamma, Cs, numbers, members)
@@ -557,7 +628,7 @@ class SVRs(KernelMachines):
 
 @cache
 def _libraries() -> list[Any]:
-    """The libraries with threads that are loaded: to look for them takes longer than some fits."""
+    """The loaded libraries with threads, kept as the look-up takes longer than some fits."""
     from threadpoolctl import ThreadpoolController
 
     libraries: list[Any] = ThreadpoolController().lib_controllers

@@ -17,7 +17,7 @@ from pipelines.search.shared.pipeline_steps import decompose
 
 
 class StandIn(RegressorMixin, BaseEstimator):
-    """In the place of a regressor: keeps the targets it is given, gives an answer."""
+    """Stands for a regressor: keeps the targets of its fit, and predicts what ``answer`` is."""
 
     answer: Any = None
 
@@ -27,14 +27,14 @@ class StandIn(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """The answer."""
+        """What was set as ``answer``, whatever the rows are."""
         return self.answer
 
 
 class TransformedTargets(SharedEstimators):
-    """``TransformedTargetRegressor`` of regressors that share work, or of pipelines of them.
+    """``TransformedTargetRegressor`` around regressors that share work, or pipelines of such.
 
-    Equal first steps of the pipelines are fitted once.
+    The targets are transformed once, and equal first steps of the pipelines are fitted once.
     """
 
     name = "targets transformed once"
@@ -42,7 +42,7 @@ class TransformedTargets(SharedEstimators):
     shared = ("regressor",)
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """See ``SharedFit.group_key``; with that of the regressor, and the steps before it."""
+        """See ``SharedFit.group_key``; it contains the regressor's key and the steps before it."""
         transformer, parts = estimator.transformer, decompose(estimator.regressor)
         if parts is None or not (transformer is None or is_repeatable(transformer)):
             return None
@@ -57,8 +57,9 @@ class TransformedTargets(SharedEstimators):
         Raises
         ------
         ValueError
-            Regressors on rows like these share nothing, or take no weights.
+            The regressors share nothing on these rows, or take no weights.
         """
+        # The stand-in catches the transformed targets, with the wrapper's own checks of them.
         wrapper = clone(estimators[0]).set_params(regressor=StandIn()).fit(X, y)
         regressors = [clone(estimator.regressor) for estimator in estimators]
         targets = read_only(wrapper.regressor_.targets_)
@@ -82,14 +83,14 @@ class TransformedTargets(SharedEstimators):
         return list(estimators)
 
     def draw(self, estimator: Any) -> None:
-        """See ``SharedFit.draw``: what the regressor draws."""
+        """See ``SharedFit.draw``; it is what the regressor draws."""
         parts = decompose(estimator.regressor)
         inner = None if parts is None else _shared_fit_of(parts[1])
         if parts is not None and inner is not None:
             inner.draw(parts[1])
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; as the regressors do, transformed back."""
+        """See ``SharedEstimators.predict``; predictions are on the scale of the targets."""
         finals, rows = [estimator.regressor_ for estimator in fitted], X
         if isinstance(finals[0], Pipeline):
             rows = finals[0][:-1].transform(copy_of(X))
@@ -108,7 +109,7 @@ class TransformedTargets(SharedEstimators):
 
 
 def _shared_fit_of(regressor: Any) -> SharedEstimators | None:
-    """The shared work of a regressor, where that gives fitted estimators."""
+    """The shared fit of a regressor, if it is one that yields fitted estimators."""
     from pipelines.search.shared import shared_fit_of
 
     shared_fit = shared_fit_of(regressor)

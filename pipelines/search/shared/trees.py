@@ -1,12 +1,12 @@
-"""Decision trees: a smaller one is cut, or pruned, from one that has grown on.
+"""Decision trees: smaller ones are cut or pruned from one large tree.
 
-A tree with ``max_leaf_nodes`` grows best-first: of the nodes at its border the one that gains
-most is split, again and again. So one of fewer leaves is its beginning, with the same numbers of
-nodes and the same draws. Cost-complexity pruning, ``ccp_alpha``, comes after the growth and draws
-nothing.
+With ``max_leaf_nodes`` a tree grows best-first: at each step the leaf whose split gains most is
+split. So a tree with fewer leaves is the beginning of one with more, with the same node numbers and
+the same random draws. Cost-complexity pruning, ``ccp_alpha``, follows the growth and draws nothing.
 
 Any other tree grows depth-first, and draws the features of a node after those of all nodes to its
-left. One of another depth, or with other limits for its nodes, draws others: these share nothing.
+left. With another depth, or other limits for its nodes, it draws other features. Such trees share
+nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from sklearn.tree import (
 from pipelines.search.shared.base import SharedEstimators
 
 LEAVES, ALPHA = "max_leaf_nodes", "ccp_alpha"
-NO_CHILD, NO_SPLIT = -1, -2  # in scikit-learn's nodes: of a leaf; its feature and threshold
+NO_CHILD, NO_SPLIT = -1, -2  # scikit-learn's marks of a leaf: no children; no feature, threshold
 
 
 class Trees(SharedEstimators):
-    """Trees of several ``max_leaf_nodes`` and ``ccp_alpha`` from one."""
+    """Decision trees of several ``max_leaf_nodes`` and ``ccp_alpha``, cut from one."""
 
     name = "one tree, cut and pruned"
     types = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
@@ -43,16 +43,18 @@ class Trees(SharedEstimators):
     by_chance = True
 
     def group_key(self, estimator: Any) -> Hashable | None:
+        """See ``SharedFit.group_key``; best-first and depth-first trees do not share a group."""
         key = super().group_key(estimator)
         return None if key is None else (key, estimator.max_leaf_nodes is None)
 
     def accepts(self, estimator: Any) -> bool:
-        """See ``SharedFit.accepts``; a splitter that is an object may keep a state."""
+        """See ``SharedFit.accepts``; a splitter or criterion object may keep state."""
         is_usual = isinstance(estimator.splitter, str) and isinstance(estimator.criterion, str)
         return is_usual and can_be_cut(estimator)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        if len(estimators) == 1:  # its own pruning is the faster
+        """See ``SharedEstimators.fit``; the largest tree is grown, the others are cut from it."""
+        if len(estimators) == 1:  # scikit-learn's pruning is faster for a single alpha
             return [estimators[0].fit(X, y, **weights)]
         grown = uncut_estimator(estimators).fit(X, y, **weights)
         growth, fitted = Growth(grown.tree_, largest_alpha(estimators)), []
@@ -63,7 +65,7 @@ class Trees(SharedEstimators):
         return fitted
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Have every tree predict rows that are checked once."""
+        """Predict with every tree, after one check of the rows for all."""
         if method == "predict_log_proba":
             return None
         X = fitted[0]._validate_X_predict(X, check_input=True)
@@ -71,7 +73,7 @@ class Trees(SharedEstimators):
 
 
 def can_be_cut(estimator: Any) -> bool:
-    """Whether a tree, or a forest, has limits that scikit-learn would take."""
+    """Whether a tree, or a forest, has limits that scikit-learn would accept."""
     leaves, alpha = estimator.max_leaf_nodes, estimator.ccp_alpha
     return (leaves is None or (isinstance(leaves, Integral) and int(leaves) > 1)) and (
         isinstance(alpha, Real) and 0 <= float(alpha) < math.inf
@@ -79,23 +81,25 @@ def can_be_cut(estimator: Any) -> bool:
 
 
 def uncut_estimator(estimators: Sequence[Any]) -> Any:
-    """An unfitted tree, or forest, that holds those of all limits; see ``Growth``."""
+    """An unfitted tree, or forest, from which those of all limits can be cut; see ``Growth``."""
     largest = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
     return clone(largest).set_params(**{ALPHA: 0.0})
 
 
 def largest_alpha(estimators: Sequence[Any]) -> float:
-    """The ``ccp_alpha`` of the tree, or forest, that is pruned most."""
+    """The largest ``ccp_alpha`` of trees or forests."""
     return max(float(estimator.ccp_alpha) for estimator in estimators)
 
 
 class Growth:
-    """The smaller trees that a grown tree holds.
+    """The smaller trees that can be cut from a grown tree.
 
     Parameters
     ----------
-    tree : scikit-learn's ``Tree``, not pruned
-    most : the largest ``ccp_alpha`` that it will be pruned by
+    tree : sklearn.tree._tree.Tree
+        Not pruned.
+    max_alpha : float
+        The largest ``ccp_alpha`` for which it will be pruned.
     """
 
     def __init__(self, tree: Any, max_alpha: float) -> None:
@@ -107,7 +111,15 @@ class Growth:
         )
 
     def cut(self, grown: Any, estimator: Any) -> Any:
-        """The estimator of this tree as it would be with another's limits."""
+        """A copy of the fitted estimator with the limits, and so the tree, of another.
+
+        Parameters
+        ----------
+        grown : fitted tree
+            The estimator of this tree.
+        estimator : unfitted tree or forest
+            Has the limits, ``max_leaf_nodes`` and ``ccp_alpha``.
+        """
         model = copy.copy(grown)
         model.max_leaf_nodes, model.ccp_alpha = leaves, alpha = (
             estimator.max_leaf_nodes,
@@ -119,7 +131,7 @@ class Growth:
         return model
 
     def _first_leaves(self, n_leaves: int | None) -> Growth:
-        """The first leaves of a tree that was grown best-first, or all that there are."""
+        """The tree as it was when it had so many leaves; None, or too many, for the whole tree."""
         if n_leaves is None or n_leaves >= self.tree.n_leaves:
             return self
         kept_nodes = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes
@@ -129,10 +141,14 @@ class Growth:
         )
 
     def _prune(self, alpha: float) -> Any:
-        """The tree of the least cost, its impurity and ``alpha`` for each leaf.
+        """The subtree of least cost: its impurity plus ``alpha`` for each leaf.
 
-        The weakest link is cut, again and again (Breiman et al., Classification and Regression
-        Trees, 1984, 3.3).
+        It is found by cutting the weakest link while its strength is at most ``alpha``.
+
+        References
+        ----------
+        Breiman, Friedman, Olshen and Stone, Classification and Regression Trees, Wadsworth, 1984,
+        section 3.3.
         """
         if alpha == 0.0:
             return self.tree
@@ -142,12 +158,14 @@ class Growth:
         return self._subtree(kept_nodes, leaf_ranks[kept_nodes] < n_cut)
 
     def _subtree(self, kept_nodes: np.ndarray, is_cut: np.ndarray) -> Any:
-        """The tree of some nodes.
+        """A scikit-learn ``Tree`` of some of the nodes.
 
         Parameters
         ----------
-        kept : their numbers, in the order in which they are numbered anew
-        is_cut : bool array, which of them lose their children
+        kept_nodes : int array of shape (n_kept,)
+            Numbers of the nodes, in the order of their new numbers.
+        is_cut : bool array of shape (n_kept,)
+            Which of them lose their children and become leaves.
         """
         make, arguments, state = self.tree.__reduce__()
         nodes, numbers = state["nodes"][kept_nodes], np.full(self.tree.node_count, NO_CHILD)
@@ -169,7 +187,7 @@ class Growth:
 
     @cached_property
     def _parents(self) -> list[int]:
-        """The number of each node's parent, which is smaller than its own; -1 of the first."""
+        """The parent of each node, whose number is smaller than the node's; -1 for the root."""
         parents = [NO_CHILD] * len(self._left_children)
         for node, (left_child, right_child) in enumerate(
             zip(self._left_children, self._right_children, strict=True)
@@ -187,11 +205,11 @@ class Growth:
 
     @cached_property
     def _depth_first(self) -> np.ndarray:
-        """The nodes in the order of pruned trees, a node before its children, left before right."""
+        """All nodes in the order of pruned trees: a node before its children, left before right."""
         return np.array(list(self._descendants(0)))
 
     def _descendants(self, node: int) -> Iterator[int]:
-        """Yield a node and all below it, depth-first."""
+        """A node and all nodes below it, depth-first."""
         stack = [node]
         while stack:
             node = stack.pop()
@@ -203,17 +221,21 @@ class Growth:
     def _weakest_links(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The order in which nodes lose their children as ``ccp_alpha`` rises.
 
-        By scikit-learn's arithmetic, in its order, but with a heap: that looks at all nodes for
-        each link.
+        The arithmetic and its order are scikit-learn's, so that ties and rounding agree. But a heap
+        holds the links, where scikit-learn looks at all nodes to find each link.
 
         Returns
         -------
-        alphas : from which on each link is cut, in their order, up to ``most``; then infinity
-        closed, gone : for each node the place of the link with which it becomes a leaf, and of
-            that with which it is cut off; infinity if never
+        alphas : float array of shape (n_links + 1,)
+            The alpha from which each link is cut, in order, up to ``max_alpha``; then infinity.
+        leaf_ranks, cut_off_ranks : float arrays of shape (n_nodes,)
+            For each node the rank of the link by which it becomes a leaf, and of that by which it
+            is cut off; infinity if never.
         """
         weights = self.tree.weighted_n_node_samples
         costs = (weights * self.tree.impurity / weights[0]).tolist()
+        # Cost and number of the leaves below each node, summed leaf by leaf in scikit-learn's
+        # order, as rounding depends on it.
         branches, n_leaves = [0.0] * len(costs), [0] * len(costs)
         inner = [node for node, child in enumerate(self._left_children) if child != NO_CHILD]
         for leaf in sorted({*range(len(costs))} - {*inner}):
@@ -223,6 +245,7 @@ class Growth:
                 n_leaves[node] += 1
 
         def strength(node: int) -> float:
+            """The alpha from which the node is better off as a leaf: cost per leaf saved."""
             return (costs[node] - branches[node]) / (n_leaves[node] - 1)
 
         strengths = {node: strength(node) for node in inner}
@@ -232,7 +255,7 @@ class Growth:
         leaf_ranks, cut_off_ranks = [math.inf] * len(costs), [math.inf] * len(costs)
         while heap:
             alpha, link = heapq.heappop(heap)
-            if strengths.get(link) != alpha:  # it is cut, or another since
+            if strengths.get(link) != alpha:  # cut off since it was pushed, or its strength changed
                 continue
             if alpha > self.max_alpha:
                 break
@@ -250,7 +273,7 @@ class Growth:
         return np.array([*alphas, math.inf]), np.array(leaf_ranks), np.array(cut_off_ranks)
 
     def _ancestors(self, node: int) -> Iterator[int]:
-        """Yield all nodes above one, the nearest first."""
+        """All nodes above a node, the nearest first."""
         while (node := self._parents[node]) != NO_CHILD:
             yield node
 

@@ -1,7 +1,7 @@
-"""Strategies: which candidate is tried next, on which splits; one file each.
+"""Strategies decide which candidate is tried next, and on which splits; one file each.
 
-A strategy of another package is a subclass of ``Strategy`` that is found by its entry point in the
-group ``pleasingly.strategies``.
+Another package adds a subclass of ``Strategy`` by an entry point in the group
+``pleasingly.strategies``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "strategy_class", "strategy_packages"]
 
-DRAWING = ("random", "tpe")  # those that draw candidates
+DRAWING = ("random", "tpe")  # strategies whose candidates are drawn from distributions
 STRATEGIES = Extensions(
     "pleasingly.strategies",
     f"{__name__}.base:Strategy",
@@ -23,7 +23,7 @@ STRATEGIES = Extensions(
     {
         "grid": f"{__name__}.grid:Grid",
         "race": f"{__name__}.race:Race",
-        "random": f"{__name__}.grid:Grid",  # its candidates are drawn before the first is tried
+        "random": f"{__name__}.grid:Grid",  # all candidates are drawn before the first is tried
         "halving": f"{__name__}.halving:Halving",
         "tpe": f"{__name__}.tpe:TPE",
     },
@@ -31,11 +31,11 @@ STRATEGIES = Extensions(
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class of a strategy by its name, one of these or of another package's."""
+    """The class of a strategy by its name, ours or another package's."""
     strategy: type[Strategy] = STRATEGIES.load(name)
     return strategy
 
 
 def strategy_packages(name: str) -> tuple[str, ...]:
-    """The distributions beside ours whose versions decide what a strategy asks for."""
+    """The distributions, besides ours, whose versions decide what a strategy asks for."""
     return ("optuna",) if name == "tpe" else STRATEGIES.distributions(name)

@@ -1,8 +1,8 @@
-"""The interface of strategies, which decide what candidate is tried next, on which splits.
+"""The interface of strategies, which decide which candidate is tried next, on which splits.
 
-A strategy is one file beside this and an entry in ``STRATEGIES``. It knows candidates by their
-places, and nothing of estimators, tasks or Dask: it asks for candidates on splits, and is told
-their rows.
+A strategy is a class in a file beside this one and an entry in ``STRATEGIES``. It knows candidates
+by their numbers only, and nothing of estimators, tasks or Dask. It asks for candidates on splits,
+and is told their rows.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from typing import Any, ClassVar, Self
 
 __all__ = ["WHOLE", "Cell", "Request", "RoundStrategy", "Row", "Scope", "Stop", "Strategy"]
 
-WHOLE = 1.0  # the share of all rows
+WHOLE = 1.0  # the fraction that all rows are
 
 Row = Mapping[str, Any]
-Cell = tuple[int, int, float]  # candidate, split, share of the rows
+Cell = tuple[int, int, float]  # candidate, split, fraction of the rows
 
 
 @dataclass(frozen=True)
 class Request:
-    """Candidates that are wanted on splits, each on every one of them.
+    """Candidates that are to be fitted, each on every split of the request.
 
     Attributes
     ----------
-    candidates : their places
-    splits : numbers of splits
-    share : of the rows of the search that these splits have, above 0 and at most 1
+    candidates : tuple of int
+        Numbers of the candidates.
+    splits : tuple of int
+        Numbers of the splits.
+    share : float, default 1.0
+        The fraction of the search's rows that the splits have, above 0 and at most 1.
     """
 
     candidates: tuple[int, ...]
@@ -45,20 +48,23 @@ class Request:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a strategy searches: candidates in groups, splits, and what they cost.
+    """What a strategy searches: candidates in groups, splits, and the cost of fits.
 
     Attributes
     ----------
-    groups : of each task that shares work the places of its candidates; one alone shares nothing
+    groups : sequence of sequence of int
+        Numbers of the candidates that share work in one task; a group of one shares nothing.
     n_splits : int
-        Splits of all rows; there are as many of a share of them.
+        Number of splits, the same for all rows and for a fraction of them.
     n_rows : int
         Rows of the search, training and validation together.
-    seed : int
-    parameters : of each candidate
-    cost : function of places, the number of splits and a share of the rows; predicts the time of
-        their fits in one task
-    splits_share : whether the splits of a task share work, which a later round pays again
+    seed : int, default 0
+    parameters : sequence of dict
+        Parameters of each candidate, by its number.
+    cost : function of (members, n_splits, fraction)
+        Predicted time of the fits of some candidates on so many splits in one task, in any unit.
+    splits_share : bool, default False
+        Whether the splits of a task share work, which another round then has to repeat.
     """
 
     groups: Sequence[Sequence[int]]
@@ -73,12 +79,12 @@ class Scope:
 
     @property
     def candidates(self) -> list[int]:
-        """The places of all candidates, in order."""
+        """The numbers of all candidates, ascending."""
         return sorted(candidate for group in self.groups for candidate in group)
 
     @property
     def splits(self) -> tuple[int, ...]:
-        """The numbers of all splits."""
+        """The numbers of all splits, ascending."""
         return tuple(range(self.n_splits))
 
 
@@ -88,9 +94,12 @@ class Stop:
 
     Attributes
     ----------
-    n_splits : that it was tried on
-    share : of the rows that these had
-    behind : how much its mean score was below the best on the same splits; None where a fit failed
+    n_splits : int
+        Number of splits on which it was tried.
+    fraction : float
+        The fraction of the rows that these splits had.
+    behind : float or None
+        How far its mean score was below the best on the same splits; None where a fit failed.
     """
 
     n_splits: int
@@ -99,18 +108,28 @@ class Stop:
 
 
 class Strategy(ABC):
-    """Decides which candidates are tried on which splits, as their rows come.
+    """Decides which candidates are tried on which splits, as their rows arrive.
 
-    What it asks for follows from its scope and the scores of the rows it asked for, not from the
-    order in which they come: so a run that is resumed, or has other workers, asks for the same.
+    What it asks for depends on its scope and on the scores of the cells that it asked for, but not
+    on the order in which rows arrive. So a resumed run, or one with other workers, asks for the
+    same cells.
+
+    Parameters
+    ----------
+    scope : Scope
 
     Attributes
     ----------
-    rows : those it was told, by candidate, split and share
-    wanted : the cells it asked for; ``ahead`` may have asked for others
-    stopped : when candidates were given up, by their places
-    decides : whether what it asks for depends on rows
-    draws : whether it draws candidates as rows come
+    rows : dict of Cell to row
+        The rows that it was told.
+    requested_cells : dict of Cell to None
+        The cells that ``ask`` returned, in order; those of ``ahead`` are not among them.
+    stopped : dict of int to Stop
+        The candidates that were given up, by their numbers.
+    decides : bool
+        Whether what it asks for depends on rows.
+    draws : bool
+        Whether it draws candidates as rows arrive.
     """
 
     decides: ClassVar[bool] = True
@@ -124,40 +143,66 @@ class Strategy(ABC):
 
     @classmethod
     def of(cls, scope: Scope, options: Any) -> Self:
-        """The strategy as options have it, ``StrategyOptions``."""
+        """The strategy for the options of a command, a ``StrategyOptions``."""
         return cls(scope)
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """The shares of the rows, below 1, that it may ask for."""
+        """The fractions of the rows, below 1, for which it may ask.
+
+        Parameters
+        ----------
+        n_candidates, n_rows, n_splits : int
+            Of the search.
+        """
         return ()
 
     @abstractmethod
     def ask(self) -> Sequence[Request] | None:
-        """What is wanted next, the most urgent first.
+        """The next requests, the most urgent first.
 
         Returns
         -------
-        requests; none while rows are to come that it decides by; None when nothing is left
+        sequence of Request or None
+            Empty while it waits for rows by which it decides; None once the search is over.
         """
 
     def tell(self, rows: Iterable[Row]) -> None:
-        """Take in rows of its search, in any order; one whose fit failed has no ``score``."""
+        """Take in rows, in any order; the ``score`` of a failed fit is None."""
         for row in rows:
             self.rows[row["candidate"], row["split"], row["share"]] = row
 
     def ahead(self) -> Sequence[Request]:
-        """What will likely be wanted, for workers that would idle until the last rows come."""
+        """Requests that will probably follow, for workers that would idle until the last rows."""
         return ()
 
     def score(self, candidate: int, split: int, fraction: float = WHOLE) -> float | None:
-        """The score of a candidate on a split; larger is better, None of a fit that failed."""
+        """The score of a candidate on a split, larger is better; None if the fit failed."""
         score: float | None = self.rows[candidate, split, fraction]["score"]
         return score
 
 
 class RoundStrategy(Strategy):
-    """A strategy of rounds: each is decided when all rows of the one before are there."""
+    """A strategy in rounds: the next one is decided once all rows of a round have arrived.
+
+    Examples
+    --------
+    All candidates on the first split, then the best one on the others:
+
+    >>> class BestOfFirstSplit(RoundStrategy):
+    ...     def rounds(self):
+    ...         candidates = self.scope.candidates
+    ...         yield [Request(tuple(candidates), (0,))]
+    ...         best = max(candidates, key=lambda candidate: self.score(candidate, 0))
+    ...         yield [Request((best,), self.scope.splits[1:])]
+    >>> strategy = BestOfFirstSplit(Scope([[0], [1]], n_splits=3, n_rows=90))
+    >>> strategy.ask()
+    [Request(candidates=(0, 1), splits=(0,), share=1.0)]
+    >>> row = {"split": 0, "share": 1.0}
+    >>> strategy.tell([row | {"candidate": 0, "score": 0.7}, row | {"candidate": 1, "score": 0.9}])
+    >>> strategy.ask()
+    [Request(candidates=(1,), splits=(1, 2), share=1.0)]
+    """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
@@ -166,9 +211,10 @@ class RoundStrategy(Strategy):
 
     @abstractmethod
     def rounds(self) -> Iterator[Sequence[Request]]:
-        """The requests of each round; it goes on when their ``rows`` are there."""
+        """The requests of each round; the generator resumes once their rows have arrived."""
 
     def ask(self) -> Sequence[Request] | None:
+        """See ``Strategy.ask``; empty until all rows of the round have arrived."""
         if self._missing:
             return ()
         requests = next(self._rounds, None)

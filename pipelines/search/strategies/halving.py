@@ -1,9 +1,12 @@
-"""Successive halving: of all candidates on few rows the best third is tried on three times as many.
+"""Successive halving: all candidates on few rows, then the best third on three times as many rows.
 
-Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization
-(AISTATS 2016). The numbers of candidates and rows are those of scikit-learn's
-``HalvingGridSearchCV(factor=3, min_resources="exhaust")``, but for the rows, of which the last
-round has all.
+The numbers of candidates and rows are those of scikit-learn's
+``HalvingGridSearchCV(factor=3, min_resources="exhaust")``, except that the last round has all rows.
+
+References
+----------
+Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization,
+AISTATS 2016.
 """
 
 from __future__ import annotations
@@ -15,38 +18,43 @@ import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
 
-FACTOR = 3  # of rows from a round to the next; one of so many candidates goes on
-# Of the first round, for each split; scikit-learn has two for each class.
-LEAST_ROWS = 20
+FACTOR = 3  # a round has so many times the rows of the one before, and one of so many candidates
+LEAST_ROWS = 20  # of the first round, per split; scikit-learn's least is two per class
 
 
 class Halving(RoundStrategy):
-    """Rounds on growing shares of the rows, each of the best third of the candidates before.
+    """Rounds on growing fractions of the rows, each with the best third of the candidates.
 
-    A candidate is tried on all splits of a share. One whose fit fails there is behind all others.
+    In a round a candidate is tried on all splits. One with a failed fit ranks behind all others.
+
+    Parameters
+    ----------
+    scope : Scope
 
     Attributes
     ----------
-    alive : candidates that have not been given up, in order
+    alive : list of int
+        Candidates that have not been given up, best first after the first round.
     """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.alive = scope.candidates
-        self._fraction, self._next_fraction = WHOLE, WHOLE  # of the present round and the next
+        self._fraction, self._next_fraction = WHOLE, WHOLE  # of the current round and the next
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """See ``Strategy``; ascending.
+        """See ``Strategy.fractions``; ascending.
 
-        There are as many as leave at most ``FACTOR`` candidates for all rows, if the first has
-        ``LEAST_ROWS`` for each split.
+        There are so many that at most ``FACTOR`` candidates are left for all rows, unless the first
+        round would then have less than ``LEAST_ROWS`` per split.
         """
         n_wanted = _power(n_candidates)
         n_possible = _power(n_rows / (LEAST_ROWS * n_splits))
         return [FACTOR**-i for i in range(min(n_wanted, n_possible), 0, -1)]
 
     def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``; a round for each fraction, the last with all rows."""
         scope = self.scope
         fractions = [*self.fractions(len(scope.candidates), scope.n_rows, scope.n_splits), WHOLE]
         for self._fraction, self._next_fraction in zip(
@@ -57,9 +65,14 @@ class Halving(RoundStrategy):
                 self._give_up(self._fraction)
 
     def ahead(self) -> Sequence[Request]:
-        """The next round of the best third of those that have all rows of this one.
+        """The next round for the best third of the candidates that have finished this one.
 
-        So does asynchronous halving (Li et al., MLSys 2020), which goes on with them.
+        Asynchronous halving does the same, but keeps to that choice; here the round is decided by
+        all candidates.
+
+        References
+        ----------
+        Li et al., A system for massively parallel hyperparameter tuning, MLSys 2020.
         """
         if self._fraction == WHOLE:
             return ()
@@ -69,24 +82,24 @@ class Halving(RoundStrategy):
         return self._requests(best, self._next_fraction)
 
     def _requests(self, candidates: Sequence[int], fraction: float) -> list[Request]:
-        """A request for each group that has some of these candidates."""
+        """A request for each group with some of these candidates, in the order of the best ones."""
         ranks = {candidate: rank for rank, candidate in enumerate(candidates)}
         groups = [tuple(i for i in group if i in ranks) for group in self.scope.groups]
         groups = sorted(filter(None, groups), key=lambda group: min(ranks[i] for i in group))
         return [Request(group, self.scope.splits, fraction) for group in groups]
 
     def _mean(self, candidate: int, fraction: float) -> float:
-        """The mean score of a candidate on all splits of a share; NaN if a fit failed."""
+        """The mean score of a candidate on all splits at a fraction; NaN if a fit failed."""
         scores = [self.score(candidate, split, fraction) for split in self.scope.splits]
         return math.nan if None in scores else float(np.mean([score or 0.0 for score in scores]))
 
     def _rank(self, candidates: Sequence[int], fraction: float) -> list[int]:
-        """Candidates, best first; of equals the first one, and failed ones last."""
+        """Candidates, best first; ties by number, failed ones last."""
         means = {i: self._mean(i, fraction) for i in candidates}
         return sorted(candidates, key=lambda i: (math.isnan(means[i]), -means[i], i))
 
     def _give_up(self, fraction: float) -> None:
-        """Keep the best third."""
+        """Keep the best third of the candidates, and note the others as stopped."""
         ranked = self._rank(self.alive, fraction)
         n_kept, best = math.ceil(len(ranked) / FACTOR), self._mean(ranked[0], fraction)
         for i in ranked[n_kept:]:
@@ -94,11 +107,11 @@ class Halving(RoundStrategy):
             self.stopped[i] = Stop(
                 self.scope.n_splits, fraction, None if math.isnan(behind) else behind
             )
-        self.alive = ranked[:n_kept]  # the best is tried first, as time may end
+        self.alive = ranked[:n_kept]  # the best is tried first, as a time budget may end the search
 
 
 def _power(number: float) -> int:
-    """How often a number can be divided by ``FACTOR`` before it is below it."""
+    """How often a number can be divided by ``FACTOR`` before it is less than ``FACTOR``."""
     power = 0
     while number >= FACTOR:
         number, power = number / FACTOR, power + 1

@@ -1,7 +1,13 @@
 """Racing: candidates that are clearly behind the best are given up before they have all splits.
 
-Maron and Moore, Hoeffding races (NIPS 6, 1994); Kuhn, Futility analysis in the cross-validation of
-machine learning models (2014). Differences to the best are paired, split by split.
+Differences to the best are paired, split by split.
+
+References
+----------
+Maron and Moore, Hoeffding races: accelerating model selection search for classification and
+function approximation, NIPS 6, 1994.
+
+Kuhn, Futility analysis in the cross-validation of machine learning models, arXiv:1405.6974, 2014.
 """
 
 from __future__ import annotations
@@ -16,25 +22,33 @@ from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scop
 from pipelines.search.strategies.grid import halving_levels
 
 MARGIN = 3.0  # standard errors
-FIRST_SPLITS = 2  # before anything is given up
-# Where splits share work, a later round pays it again. There all groups are tried on some splits
-# of a share of the rows first: a third is a ninth of a kernel.
+FIRST_SPLITS = 2  # before anything is given up: a standard deviation needs two
+# Where splits share work, each further round repeats that work. There a screen comes first: all
+# groups on some splits of a fraction of the rows. A third of the rows has a ninth of the kernel.
 SCREEN = 1 / 3
 SCREEN_SPLITS = 3
-LEAST_ROWS = 1000  # of such a share; fewer tell little of all
-LEAST_GROUPS = 4
-LEAST_GAIN = 0.1  # of what a group costs, for which single candidates of it are given up
+LEAST_ROWS = 1000  # of the screen; fewer rows tell little of all
+LEAST_GROUPS = 4  # fewer groups have no screen
+# Candidates of a group are given up one by one only where that saves this fraction of its cost.
+LEAST_GAIN = 0.1
 
 
 class Race(RoundStrategy):
-    """Splits in rounds, after each of which a group is given up by its best candidate.
+    """Rounds of splits, after each of which groups are given up that are clearly behind.
 
-    Once the last split is there, the best and all within one standard error of it have all splits.
+    A group is judged by its best candidate. At the end the winner, and all candidates within one
+    standard error of it, have been tried on all splits.
 
     Parameters
     ----------
     scope : Scope
-    margin : standard errors of the paired difference that a candidate may be behind the best
+    margin : float, default 3.0
+        How many standard errors of the paired difference a candidate may be behind the best.
+
+    Attributes
+    ----------
+    alive : list of list of int
+        Groups that have not been given up, with their remaining candidates.
     """
 
     def __init__(self, scope: Scope, margin: float = MARGIN) -> None:
@@ -43,8 +57,9 @@ class Race(RoundStrategy):
         levels = halving_levels(scope.parameters)
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         self.alive = [list(group) for group in groups]
-        self._next: tuple[tuple[int, ...], float] | None = None  # splits of the next round
-        self._now: tuple[tuple[int, ...], float] = ((), WHOLE)  # splits by which is decided
+        # Splits and fraction of the next round, and those by which the current one is decided.
+        self._next: tuple[tuple[int, ...], float] | None = None
+        self._now: tuple[tuple[int, ...], float] = ((), WHOLE)
 
     @classmethod
     def of(cls, scope: Scope, options: Any) -> Self:
@@ -52,9 +67,11 @@ class Race(RoundStrategy):
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
+        """See ``Strategy.fractions``; that of the screen, where it has enough rows."""
         return [SCREEN] if SCREEN * n_rows >= LEAST_ROWS else []
 
     def rounds(self) -> Iterator[Sequence[Request]]:
+        """See ``RoundStrategy``; perhaps a screen, then splits in random order, then revivals."""
         scope = self.scope
         order = np.random.default_rng(scope.seed).permutation(scope.n_splits).tolist()
         steps = [order[:FIRST_SPLITS], *([split] for split in order[FIRST_SPLITS:])]
@@ -91,7 +108,17 @@ class Race(RoundStrategy):
         next_round: tuple[tuple[int, ...], float],
         decided_by: tuple[int, ...] = (),
     ) -> Iterator[Sequence[Request]]:
-        """Yield the requests of all that is alive, where there are any."""
+        """A round of all groups that are alive; no round where it has no splits.
+
+        Parameters
+        ----------
+        splits : tuple of int
+        fraction : float
+        next_round : (splits, fraction)
+            For ``ahead``; without splits there is no next round.
+        decided_by : tuple of int, optional
+            The splits whose scores decide after the round; by default its own.
+        """
         self._now, self._next = (
             (decided_by or splits, fraction),
             next_round if next_round[0] else None,
@@ -102,11 +129,11 @@ class Race(RoundStrategy):
     def _requests(
         self, groups: Sequence[Sequence[int]], splits: Sequence[int], fraction: float
     ) -> list[Request]:
-        """A request for each group."""
+        """A request for each group, on the given splits."""
         return [Request(tuple(group), tuple(splits), fraction) for group in groups]
 
     def ahead(self) -> Sequence[Request]:
-        """The next splits of groups that have the present ones and are not behind, best first."""
+        """The next round for groups that have finished this one and are not behind, best first."""
         if self._next is None:
             return ()
         scores = {
@@ -124,7 +151,7 @@ class Race(RoundStrategy):
         return self._requests(groups, *self._next)
 
     def _scores(self, members: Sequence[int], splits: Sequence[int], fraction: float) -> Any:
-        """Scores of shape (n_members, n_splits); NaN of what is missing or failed."""
+        """Scores of shape (n_members, n_splits); NaN where a row is missing or a fit failed."""
         rows = self.rows
         return np.array(
             [
@@ -142,12 +169,25 @@ class Race(RoundStrategy):
     def _behind(
         self, scores: Mapping[int, Any], splits: Sequence[int], fraction: float
     ) -> dict[int, float]:
-        """How far candidates are clearly behind the best, 0 where they are not.
+        """How far candidates are behind the best, where clearly so; else 0.
 
-        A difference has the deviation of its own splits, or where that is larger the median of
-        those of the better half of groups: a few splits may differ alike by chance. Of accuracies,
-        a difference of m rows has at least the standard error of m coin flips, as at least so many
-        rows are told apart. What all splits will say is less in doubt the fewer are to come.
+        The standard error of a difference comes from its standard deviation over the splits. It is
+        raised to the median of the deviations in the better half of the groups where that is
+        larger: on few splits a candidate may differ equally from the best by chance. For accuracy
+        it is at least that of m coin flips, where the candidates differ by m correct rows: they
+        disagree on that many rows or more. It shrinks as fewer splits remain.
+
+        Parameters
+        ----------
+        scores : dict of int to float array of shape (n_splits,)
+            By candidate, without NaN.
+        splits : sequence of int
+        fraction : float
+
+        Returns
+        -------
+        dict of int to float
+            Mean differences to the best.
         """
         candidates = list(scores)
         matrix = np.array([scores[candidate] for candidate in candidates])
@@ -179,18 +219,22 @@ class Race(RoundStrategy):
         return dict(zip(candidates, behind.tolist(), strict=True))
 
     def _finite_population_factor(self, n: int, fraction: float) -> float:
-        """What the standard error of so many of all splits is multiplied by.
+        """The factor of a standard error that accounts for the small number of splits.
 
-        The mean of n of N splits that are drawn without replacement is off the mean of all N by the
-        root of 1 - n / N of what it is off the mean of any (Cochran, Sampling techniques, 1977,
-        2.6). Splits of a share are none of them, and of two the deviation is hardly known.
+        It is sqrt(1 - n / N), for n of N splits drawn without replacement. It is 1 on a fraction of
+        the rows, as those splits are not among the N, and on the first two splits, which hardly
+        tell the deviation.
+
+        References
+        ----------
+        Cochran, Sampling Techniques, Wiley, 1977, section 2.6.
         """
         if fraction < WHOLE or n <= FIRST_SPLITS:
             return 1.0
         return math.sqrt(max(0.0, 1 - n / self.scope.n_splits))
 
     def _rows_counted(self, candidate: int, splits: Sequence[int], fraction: float) -> int:
-        """The validation rows whose errors the score counts; 0 where it is another score."""
+        """The number of validation rows, if the score is the accuracy on them; else 0."""
         rows = [self.rows[candidate, split, fraction] for split in splits]
         if any(
             row.get("error") is None or abs(1 - row["error"] - row["score"]) > 1e-9 for row in rows
@@ -199,7 +243,7 @@ class Race(RoundStrategy):
         return sum(row["n_validation"] for row in rows)
 
     def _give_up(self, splits: Sequence[int], fraction: float) -> None:
-        """Keep the groups whose best candidate is not behind, and of these what saves nothing."""
+        """Give up groups whose best candidate is behind, and candidates where that saves time."""
         scores, failed = dict[int, Any](), list[int]()
         for group in self.alive:
             for candidate, values in zip(group, self._scores(group, splits, fraction), strict=True):
@@ -210,7 +254,7 @@ class Race(RoundStrategy):
         if not scores:
             return
         behind = self._behind(scores, splits, fraction)
-        # A fit that fails on few rows need not fail on all of them.
+        # A fit that fails on a fraction of the rows may succeed on all of them.
         is_lost = dict.fromkeys(failed, fraction == WHOLE)
         is_lost |= {candidate: difference > 0 for candidate, difference in behind.items()}
         alive, means, scope = list[list[int]](), list[float](), self.scope
@@ -229,14 +273,14 @@ class Race(RoundStrategy):
             for candidate in set(group) - set(kept):
                 difference = behind.get(candidate)
                 self.stopped[candidate] = Stop(len(splits), fraction, difference)
-        # The best is tried first, as time may end.
+        # The best is tried first, as a time budget may end the search.
         order = sorted(range(len(alive)), key=lambda number: -means[number])
         self.alive = [alive[number] for number in order]
 
     def _groups_to_revive(self) -> list[list[int]]:
-        """Groups with a candidate that is within one standard error of the winner after all.
+        """Groups of given-up candidates that may be within one standard error of the winner.
 
-        The winner need not be the best that they were given up for.
+        They were compared with the best of their round, which need not be the winner.
         """
         splits, means = self.scope.splits, dict[int, float]()
         for group in self.alive:
@@ -247,6 +291,7 @@ class Race(RoundStrategy):
             return []
         winner = max(means, key=lambda candidate: means[candidate])
         scores = self._scores([winner], splits, WHOLE)[0]
+        # ``std`` divides by n here, so that n - 1 below makes it the usual standard error.
         error = scores.std() / math.sqrt(max(1, len(splits) - 1))
         near_candidates = set[int]()
         for candidate, stop in self.stopped.items():

@@ -1,8 +1,14 @@
 """Candidates drawn where earlier ones were good, by Optuna's tree-structured Parzen estimator.
 
-Bergstra, Bardenet, Bengio and Kégl, Algorithms for hyper-parameter optimization (NIPS 24, 2011).
-Optuna (Akiba et al., KDD 2019) samples; its storage keeps nothing beyond the search, as the journal
-has all: a search that is resumed draws its candidates again, by the scores that are there.
+Optuna keeps its trials in memory only, as the journal has all rows. A resumed search draws its
+candidates again, from the scores that are there.
+
+References
+----------
+Bergstra, Bardenet, Bengio and Kégl, Algorithms for hyper-parameter optimization, NIPS 24, 2011.
+
+Akiba, Sano, Yanase, Ohta and Koyama, Optuna: a next-generation hyperparameter optimization
+framework, KDD 2019.
 """
 
 from __future__ import annotations
@@ -25,21 +31,25 @@ from pipelines.search.strategies.base import WHOLE, Request, Scope, Strategy
 if TYPE_CHECKING:
     import optuna
 
-# A candidate is drawn without the scores of so many before it, which may still be at work.
+# A candidate is drawn without the scores of the last few before it, which may still be at work:
+# ``n_iter`` by the divisor, but at least so many.
 LEAST_WINDOW, WINDOW_DIVISOR = 4, 8
-MOST_STARTUP, STARTUP_DIVISOR = 10, 4  # drawn at random, before the first is drawn by scores
-TRIES, RANDOM_TRIES = 5, 50  # for a candidate that is none of those before
+# The first candidates are drawn at random: ``n_iter`` by the divisor, but at most so many.
+MOST_STARTUP, STARTUP_DIVISOR = 10, 4
+TRIES, RANDOM_TRIES = 5, 50  # draws, by scores and then at random, for a candidate that is new
 BRANCH = "branch"
 
 
 @dataclass(frozen=True)
 class CandidateSource:
-    """Where the candidates of an algorithm are drawn from.
+    """The distributions from which the candidates of an algorithm are drawn.
 
     Attributes
     ----------
-    branches : a candidate is of one of them
-    add : function of drawn parameters that makes a candidate, and returns its place
+    branches : sequence of Branch
+        A candidate has the parameters of one of them.
+    add : function of a dict of parameters
+        Makes a candidate of drawn parameters, and returns its number.
     """
 
     branches: Sequence[Branch]
@@ -48,14 +58,23 @@ class CandidateSource:
 
 @dataclass(eq=False)
 class Study:
-    """The candidates of a source, in the order in which they were drawn.
+    """The candidates drawn from a source, in order.
 
     Attributes
     ----------
-    trials : of each, Optuna's number of it
-    places : of each, as the source gives it
-    n_told : of how many the sampler knows the score
-    is_exhausted : whether nothing new was found to draw
+    source : CandidateSource
+    n_startup : int
+        How many candidates are drawn at random first.
+    seeds : (int, int)
+        Of the sampler, and of random draws once it finds nothing new.
+    trials : list of int
+        Optuna's number of each candidate.
+    candidates : list of int
+        The source's number of each candidate.
+    n_told : int
+        How many of the candidates' scores the sampler knows.
+    is_exhausted : bool
+        Whether no new candidate was found at the last draw.
     """
 
     source: CandidateSource
@@ -69,10 +88,11 @@ class Study:
 
     @cached_property
     def _study(self) -> optuna.Study:
+        """Optuna's study, in memory; made at the first draw, which imports Optuna."""
         import optuna
 
         verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)  # it tells of every study
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it logs each new study
         try:
             return optuna.create_study(direction="maximize", sampler=self._sampler)
         finally:
@@ -82,7 +102,8 @@ class Study:
     def _sampler(self) -> optuna.samplers.BaseSampler:
         import optuna
 
-        # Parameters of a branch are drawn together, and those at work count as not good.
+        # ``group``: the parameters of a branch are drawn together. ``constant_liar``: candidates
+        # still at work count as bad, so that the next draw does not land beside them.
         several = len(self.source.branches) > 1
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -96,14 +117,15 @@ class Study:
 
     @cached_property
     def _random(self) -> optuna.samplers.BaseSampler:
+        """For draws after the sampler found nothing new."""
         import optuna
 
         return optuna.samplers.RandomSampler(seed=self.seeds[1])
 
     def draw(self) -> int | None:
-        """Draw a candidate that is none of those before; its place, or None where there is none."""
+        """Draw a new candidate: its number, or None where no new one is found."""
         for number in range(TRIES + RANDOM_TRIES):
-            # Where scores leave one place to draw from, chance finds those that are left.
+            # The sampler may draw the same few again and again; random draws then find the others.
             self._study.sampler = self._sampler if number < TRIES else self._random
             trial = self._study.ask()
             parameters = suggested_parameters(trial, self.source.branches)
@@ -118,7 +140,7 @@ class Study:
         return None
 
     def tell(self, trial: int, score: float | None) -> None:
-        """Tell the sampler a score, or that there is none."""
+        """Tell the sampler the score of a trial, None for a failed one."""
         import optuna
 
         failed = optuna.trial.TrialState.FAIL
@@ -128,21 +150,30 @@ class Study:
 class TPE(Strategy):
     """Candidates drawn by Optuna's ``TPESampler``, each on every split.
 
-    What a candidate is drawn by does not depend on who ends first: by the scores of all but the
-    last few before it, whose number ``window`` follows from ``n_iter``. So at most that many of a
-    study are at work at once, and of several algorithms, each a study of its own, the slowest holds
-    up the others no earlier.
+    A candidate is drawn from the scores of all earlier ones but the last few, whose number
+    ``window`` depends on ``n_iter`` alone. So it does not matter which fit is done first, and at
+    most ``window`` candidates of an algorithm are at work at once. Each algorithm has a study of
+    its own; all studies draw in step.
 
     Parameters
     ----------
-    scope : Scope, whose groups are not looked at
-    sources : of each algorithm
-    n_iter : candidates of each algorithm; fewer where no more differ
+    scope : Scope
+        Its groups are not used.
+    sources : sequence of CandidateSource
+        One for each algorithm.
+    n_iter : int, optional
+        Candidates of each algorithm; fewer where there are no more that differ.
 
     Raises
     ------
     InputError
         Optuna is not installed.
+
+    Attributes
+    ----------
+    window : int
+        How many of the last candidates a draw leaves out of account.
+    studies : list of Study
     """
 
     draws = True
@@ -163,6 +194,7 @@ class TPE(Strategy):
         self._n_drawn = 0
 
     def ask(self) -> Sequence[Request] | None:
+        """See ``Strategy.ask``; draws as many candidates as the scores that are there allow."""
         requests = list[Request]()
         while self._n_drawn < self.n_iter and self._tell_studies(self._n_drawn - self.window + 1):
             for study in self.studies:
@@ -180,7 +212,7 @@ class TPE(Strategy):
         return None
 
     def _tell_studies(self, n: int) -> bool:
-        """Tell the samplers the scores of the first n candidates; False where one is to come."""
+        """Tell the samplers the scores of the first n candidates; False while one is missing."""
         new = [
             (study, i)
             for study in self.studies
@@ -204,7 +236,7 @@ class TPE(Strategy):
 
 
 def suggested_parameters(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
-    """The parameters that a trial suggests, of one of the branches, which is a parameter itself."""
+    """The parameters that a trial suggests, of the branch that it suggests first."""
     number, prefix = 0, ""
     if len(branches) > 1:
         number = trial.suggest_categorical(BRANCH, range(len(branches)))
@@ -219,7 +251,15 @@ def suggested_parameters(trial: optuna.Trial, branches: Sequence[Branch]) -> dic
 def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) -> Any:
     """The value that a trial suggests for a parameter.
 
-    Of a list of numbers in order the sampler knows that neighbours are alike, of others nothing.
+    An ascending list of numbers is suggested by position, so that the sampler knows which values
+    are neighbours. Any other list is categorical.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+    name : str
+        Optuna's name of the parameter, unique among those of all branches.
+    distribution : Distribution
     """
     bounds = distribution.bounds
     low, high, log = bounds.low, bounds.high, bounds.log
@@ -237,7 +277,7 @@ def suggested_value(trial: optuna.Trial, name: str, distribution: Distribution) 
 
 
 def is_axis(values: Sequence[Any]) -> bool:
-    """Whether values are numbers in order."""
+    """Whether values are strictly ascending numbers."""
     are_numbers = all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in values
     )
@@ -245,7 +285,13 @@ def is_axis(values: Sequence[Any]) -> bool:
 
 
 def need_optuna() -> None:
-    """Raise a one-line error where Optuna is missing."""
+    """Check that Optuna is installed.
+
+    Raises
+    ------
+    InputError
+        It is not.
+    """
     if find_spec("optuna") is None:
         raise InputError(
             f"{opt('strategy', 'tpe')} needs Optuna, which is not installed; run "
