@@ -99,7 +99,7 @@ def measure(name: str, n_splits: int, methods: dict[str, Method] | None = None) 
             seconds = time.perf_counter() - started
             measured.append({**quality(answer, split.y_fresh), "seconds": seconds})
         line[method] = {
-            key: statistics.fmean(each[key] for each in measured) for key in measured[0]
+            key: statistics.fmean(figures[key] for figures in measured) for key in measured[0]
         }
     return line
 
@@ -170,11 +170,11 @@ METHODS: dict[str, Method] = {
 
 def page_of(record: dict[str, Any]) -> str:
     """Return the page: a table, and sentences on where the aims were met and where not."""
-    lines, others = record["lines"], [BY_SPREAD, MAPIE, FOREST]
+    lines, other_methods = record["lines"], [BY_SPREAD, MAPIE, FOREST]
     header = [
         "table",
         *_headed("coverage", METHODS),
-        *_headed(f"width : {OURS}'", others),
+        *_headed(f"width : {OURS}'", other_methods),
         *_headed("narrow half's error", METHODS),
         *_headed("R2", MODELS),
         *_headed("seconds", MODELS),
@@ -184,9 +184,9 @@ def page_of(record: dict[str, Any]) -> str:
         by_method = [line[method] for method in METHODS]
         return [
             line["table"],
-            *(f"{100 * each['coverage']:.1f} %" for each in by_method),
-            *(f"{line[method]['width'] / line[OURS]['width']:.2f}" for method in others),
-            *(f"{each['narrow_error']:.2f}" for each in by_method),
+            *(f"{100 * figures['coverage']:.1f} %" for figures in by_method),
+            *(f"{line[method]['width'] / line[OURS]['width']:.2f}" for method in other_methods),
+            *(f"{figures['narrow_error']:.2f}" for figures in by_method),
             *(f"{line[model]['r2']:.3f}" for model in MODELS),
             *(f"{line[model]['seconds']:.1f}" for model in MODELS),
         ]
@@ -202,7 +202,7 @@ def page_of(record: dict[str, Any]) -> str:
         "narrower intervals as a part of that of all: below 1 where width tells easy rows from "
         "hard ones.",
         markdown_table(header, [cells(line) for line in lines]),
-        "\n".join(_said(lines)),
+        "\n".join(_sentences(lines)),
         "\n".join(f"- {line['table']}: {line['about']}" for line in lines),
     ]
     return "\n\n".join(parts) + "\n"
@@ -213,7 +213,7 @@ def _headed(measure: str, methods: Iterable[str]) -> list[str]:
     return [f"{measure}, {first}", *rest]
 
 
-def _said(lines: Sequence[dict[str, Any]]) -> list[str]:
+def _sentences(lines: Sequence[dict[str, Any]]) -> list[str]:
     """Return sentences on how often the aims were met, and where not."""
     sentences = []
     for method in METHODS:

@@ -68,8 +68,8 @@ def _run(options: argparse.Namespace) -> None:
     for name, (X, y) in tables.items():
         lines.append({"table": name, "rows": len(y)} | compare(X, y, options.members, seeds))
         print(lines[-1]["table"], lines[-1]["mean"], flush=True)
-    asked = {"members": options.members, "seeds": [seeds[0], seeds[-1]]}
-    record = stamped("bagging_probabilities", **asked, tables=lines)
+    settings = {"members": options.members, "seeds": [seeds[0], seeds[-1]]}
+    record = stamped("bagging_probabilities", **settings, tables=lines)
     text = page(record)
     where = keep(Path(options.results), "bagging-probabilities", record, text)
     print(f"\n{text}\nkept in {where}")
@@ -116,7 +116,7 @@ def _split(X: np.ndarray, y: np.ndarray, seed: int) -> Any:
 
 
 def _fit_nets(
-    X: np.ndarray, y: np.ndarray, asked: np.ndarray, n_members: int, seed: int
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, n_members: int, seed: int
 ) -> dict[str, Any]:
     """Return probabilities before and after the temperature, and what was fitted."""
     from pipelines import BaggedNets
@@ -124,14 +124,14 @@ def _fit_nets(
 
     started = time.process_time()
     nets = BaggedNets(n_members, device="cpu", random_state=seed).fit(X, y)
-    scaled = nets.predict_proba(asked)
+    scaled = nets.predict_proba(X_test)
     seconds = time.process_time() - started
-    mean = UNSCALED.scaled(nets.predict_ensemble(asked).mean)
+    mean = UNSCALED.scaled(nets.predict_ensemble(X_test).mean)
     return {NETS: scaled, RAW: mean, "seconds": seconds, "calibration": nets.calibration_}
 
 
 def _fit_loop(
-    X: np.ndarray, y: np.ndarray, asked: np.ndarray, n_members: int, seed: int
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, n_members: int, seed: int
 ) -> dict[str, Any]:
     from sklearn.ensemble import BaggingClassifier
     from sklearn.exceptions import ConvergenceWarning
@@ -145,8 +145,8 @@ def _fit_loop(
         warnings.simplefilter("ignore", ConvergenceWarning)  # after its 200 epochs
         network = make_pipeline(StandardScaler(), MLPClassifier())
         loop = BaggingClassifier(network, n_members, random_state=seed).fit(X, y)
-        said = loop.predict_proba(asked)
-    return {LOOP: said, "seconds": time.process_time() - started}
+        probabilities = loop.predict_proba(X_test)
+    return {LOOP: probabilities, "seconds": time.process_time() - started}
 
 
 def compare(X: np.ndarray, y: np.ndarray, n_members: int, seeds: Sequence[int]) -> dict[str, Any]:
@@ -159,14 +159,14 @@ def compare(X: np.ndarray, y: np.ndarray, n_members: int, seeds: Sequence[int]) 
     """
     from pipelines.search.scoring import expected_calibration_error, log_loss
 
-    splits, said = [], []
+    splits, answers = [], []
     for seed in seeds:
         X_train, y_train, X_test, truth = _split(X, y, seed)
         nets, loop = (
             fit(X_train, y_train, X_test, n_members, seed) for fit in (_fit_nets, _fit_loop)
         )
         probabilities = {NETS: nets[NETS], RAW: nets[RAW], LOOP: loop[LOOP]}
-        said.append((probabilities, truth))
+        answers.append((probabilities, truth))
         split = {"seconds": {NETS: nets["seconds"], LOOP: loop["seconds"]}}
         for measure, of in (
             ("log_loss", log_loss),
@@ -182,13 +182,15 @@ def compare(X: np.ndarray, y: np.ndarray, n_members: int, seeds: Sequence[int]) 
         }
         splits.append(split)
     mean = {
-        measure: {name: float(np.mean([one[measure][name] for one in splits])) for name in values}
+        measure: {
+            name: float(np.mean([figures[measure][name] for figures in splits])) for name in values
+        }
         for measure, values in splits[0].items()
     }
-    behind = np.array([one["log_loss"][NETS] - one["log_loss"][LOOP] for one in splits])
-    truth = np.concatenate([y for _, y in said])
+    behind = np.array([figures["log_loss"][NETS] - figures["log_loss"][LOOP] for figures in splits])
+    truth = np.concatenate([y for _, y in answers])
     pooled = {
-        name: expected_calibration_error(np.concatenate([p[name] for p, _ in said]), truth)
+        name: expected_calibration_error(np.concatenate([p[name] for p, _ in answers]), truth)
         for name in (NETS, RAW, LOOP)
     }
     mean["behind"] = {
@@ -200,7 +202,7 @@ def compare(X: np.ndarray, y: np.ndarray, n_members: int, seeds: Sequence[int]) 
     calibrated = np.random.default_rng(0)
     mean["chance"] = {
         "calibration_error": float(
-            np.mean([_calibration_error_by_chance(p[NETS], calibrated) for p, _ in said])
+            np.mean([_calibration_error_by_chance(p[NETS], calibrated) for p, _ in answers])
         )
     }
     return {"splits": splits, "mean": mean, "pooled": pooled}
@@ -223,14 +225,14 @@ def page(record: dict[str, Any]) -> str:
 
     tables = record["tables"]
     losses, calibration = [], []
-    for one in tables:
-        mean = one["mean"]
+    for line in tables:
+        mean = line["mean"]
         loss, error, of_left_out = mean["log_loss"], mean["error"], mean["out_of_bag"]
         seconds, behind = mean["seconds"], mean["behind"]
         losses.append(
             [
-                one["table"],
-                f"{one['rows']}",
+                line["table"],
+                f"{line['rows']}",
                 *(f"{loss[name]:.3f}" for name in (NETS, RAW, LOOP)),
                 f"{behind['log_loss']:+.3f} ± {behind['standard_error']:.3f}",
                 *(f"{100 * error[name]:.1f} %" for name in (NETS, LOOP)),
@@ -241,26 +243,26 @@ def page(record: dict[str, Any]) -> str:
         of_split = mean["calibration_error"]
         calibration.append(
             [
-                one["table"],
+                line["table"],
                 *(f"{of_split[name]:.3f}" for name in (NETS, RAW, LOOP)),
                 f"{mean['chance']['calibration_error']:.3f}",
-                *(f"{one['pooled'][name]:.3f}" for name in (NETS, RAW, LOOP)),
+                *(f"{line['pooled'][name]:.3f}" for name in (NETS, RAW, LOOP)),
                 f"{of_left_out['temperature']:.2f}",
                 f"{of_left_out['log_loss']:.3f}",
                 f"{of_left_out['scaled']:.3f}",
             ]
         )
     mean_of = {
-        name: np.mean([one["mean"]["log_loss"][name] for one in tables])
+        name: np.mean([line["mean"]["log_loss"][name] for line in tables])
         for name in (NETS, RAW, LOOP)
     }
     pooled_of = {
-        name: np.mean([one["pooled"][name] for one in tables]) for name in (NETS, RAW, LOOP)
+        name: np.mean([line["pooled"][name] for line in tables]) for name in (NETS, RAW, LOOP)
     }
-    ahead = sum(one["mean"]["behind"]["log_loss"] <= 0 for one in tables)
+    ahead = sum(line["mean"]["behind"]["log_loss"] <= 0 for line in tables)
     clearly = sum(
-        one["mean"]["behind"]["log_loss"] > 2 * one["mean"]["behind"]["standard_error"]
-        for one in tables
+        line["mean"]["behind"]["log_loss"] > 2 * line["mean"]["behind"]["standard_error"]
+        for line in tables
     )
     first, last = record["seeds"]
     n_members = record["members"]

@@ -43,14 +43,14 @@ class Subject:
     draw : function of a number of rows and a seed, which returns rows and their classes; of a data
         set that is not made it returns all of its rows, shuffled
     n_train : rows to train on
-    made : bool
+    is_synthetic : bool
         Whether there are as many new rows as one likes.
     """
 
     name: str
     draw: Callable[[int, int], Rows]
     n_train: int
-    made: bool = True
+    is_synthetic: bool = True
 
 
 def _classification(n: int, seed: int, structure: int = 0, **options: Any) -> Rows:
@@ -123,9 +123,9 @@ SUBJECTS = (
         partial(_classification, n_features=10, n_informative=5, flip_y=0.02, class_sep=2.0),
         2_000,
     ),
-    Subject("breast cancer", partial(_shipped, "breast_cancer"), 400, made=False),
-    Subject("digits", partial(_shipped, "digits"), 1_000, made=False),
-    Subject("wine", partial(_shipped, "wine"), 120, made=False),
+    Subject("breast cancer", partial(_shipped, "breast_cancer"), 400, is_synthetic=False),
+    Subject("digits", partial(_shipped, "digits"), 1_000, is_synthetic=False),
+    Subject("wine", partial(_shipped, "wine"), 120, is_synthetic=False),
 )
 
 
@@ -146,8 +146,8 @@ def _parser() -> OneLineParser:
 def _run(options: argparse.Namespace) -> None:
     subjects = [subject for subject in SUBJECTS if (options.only or "") in subject.name]
     if not subjects:
-        known = ", ".join(subject.name for subject in SUBJECTS)
-        raise InputError(f"--only must be part of a data set's name, got {options.only}: {known}")
+        names = ", ".join(subject.name for subject in SUBJECTS)
+        raise InputError(f"--only must be part of a data set's name, got {options.only}: {names}")
     lines: dict[str, list[Audit]] = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         for number, subject in enumerate(SUBJECTS):

@@ -192,8 +192,8 @@ def measure(words: str, data_dir: str) -> Any:
             text=True,
         )
         if done.returncode:
-            said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-            raise InputError(f"`python -m {words}` must run here: {said[-1]}")
+            complaints = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+            raise InputError(f"`python -m {words}` must run here: {complaints[-1]}")
         return record_in(Path(folder, "found"))
 
 

@@ -51,8 +51,8 @@ def add_grid(parser: OneLineParser, n: int) -> None:
 
 def add_count(parser: OneLineParser, flag: str, default: int | None, about: str = "") -> None:
     """An option that is a whole number of at least 1."""
-    said = "" if default is None else f"default: {default}"
-    help = f"{about} ({said})" if about and said else about or said
+    default_text = "" if default is None else f"default: {default}"
+    help = f"{about} ({default_text})" if about and default_text else about or default_text
     parser.add_argument(flag, type=count, default=default, metavar="N", help=help)
 
 

@@ -74,7 +74,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             lines, missing = lines_of(workload, X, y, folds, client)
             print(f"{name}: {len(lines)} lines")
             timed = in_turn(lines, options.repeat)
-            by_name = {one.name: one for one in timed}
+            by_name = {timed_line.name: timed_line for timed_line in timed}
             plain = by_name[JOBLIB]
             n_fits = plain.result.scores.size
             grids.append(
@@ -87,18 +87,20 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     "plain_fit_ms": 1000 * plain.median * available_cores() / n_fits,
                     "lines": [
                         {
-                            "line": one.name,
-                            "seconds": list(one.seconds),
-                            "n_fits_made": one.result.n_fits,
-                            "times_faster": ratios(plain, one),
+                            "line": timed_line.name,
+                            "seconds": list(timed_line.seconds),
+                            "n_fits_made": timed_line.result.n_fits,
+                            "times_faster": ratios(plain, timed_line),
                             "cells_apart": int(
-                                (np.abs(one.result.scores - plain.result.scores) > 1e-12).sum()
+                                (
+                                    np.abs(timed_line.result.scores - plain.result.scores) > 1e-12
+                                ).sum()
                             ),
                             "furthest_apart": float(
-                                np.abs(one.result.scores - plain.result.scores).max()
+                                np.abs(timed_line.result.scores - plain.result.scores).max()
                             ),
                         }
-                        for one in timed
+                        for timed_line in timed
                     ],
                 }
             )

@@ -96,12 +96,12 @@ def _speed_up(options: argparse.Namespace) -> dict[str, Any]:
         str(options.repeat),
     )
     epochs = _seconds_of_epochs(table)
-    seconds = {int(ranks): some["all"].median() for ranks, some in epochs.groupby("ranks")}
+    seconds = {int(ranks): group["all"].median() for ranks, group in epochs.groupby("ranks")}
     two = epochs[epochs["ranks"] == 2]
     share = (two["communication_seconds"] / two["all"]).median()
     return {
-        "seconds_of_an_epoch": {str(ranks): float(one) for ranks, one in seconds.items()},
-        "fastest": {str(r): float(some["all"].min()) for r, some in epochs.groupby("ranks")},
+        "seconds_of_an_epoch": {str(ranks): float(median) for ranks, median in seconds.items()},
+        "fastest": {str(r): float(group["all"].min()) for r, group in epochs.groupby("ranks")},
         "speed_up": float(seconds[1] / seconds[2]),
         "communication": float(share),
     }
@@ -122,7 +122,7 @@ def _every_k(options: argparse.Namespace) -> dict[str, Any]:
         str(options.repeat),
     )
     ends = table.groupby(["strategy", "repeat"])["seconds"].max()
-    seconds = {name: [float(x) for x in some] for name, some in ends.groupby("strategy")}
+    seconds = {name: [float(x) for x in group] for name, group in ends.groupby("strategy")}
     middle = ends.groupby("strategy").median()
     return {"seconds": seconds, "ratio": float(middle["every-k=10"] / middle["every-step"])}
 
@@ -132,23 +132,23 @@ def page(record: dict[str, Any]) -> str:
     from benchmarks.machine import in_words
 
     parts = [f"# One network on two workers, {record['date']}"]
-    if found := record.get("speed-up"):
-        one, two = (found["seconds_of_an_epoch"][ranks] for ranks in "12")
+    if result := record.get("speed-up"):
+        one_rank, two_ranks = (result["seconds_of_an_epoch"][ranks] for ranks in "12")
         parts.append(
             f"Bagging network, MNIST, {record['limit']:,} rows, batches of 128 on each rank: an "
-            f"epoch takes {one:.2f} s on one rank and {two:.2f} s on two (medians), "
-            f"{found['speed_up']:.2f} times as fast; {found['communication']:.0%} of an epoch on "
+            f"epoch takes {one_rank:.2f} s on one rank and {two_ranks:.2f} s on two (medians), "
+            f"{result['speed_up']:.2f} times as fast; {result['communication']:.0%} of an epoch on "
             "two is communication."
         )
-    if found := record.get("every-k"):
+    if result := record.get("every-k"):
         bands = {
-            name: f"{statistics.median(some):.2f} s ({min(some):.2f} to {max(some):.2f})"
-            for name, some in found["seconds"].items()
+            name: f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})"
+            for name, seconds in result["seconds"].items()
         }
         parts.append(
             "The approximator until a validation loss of 0.02, two ranks, median and range of the "
             f"repeats: gradients shared at each step {bands['every-step']}, at each tenth "
-            f"{bands['every-k=10']}, {found['ratio']:.2f} of that."
+            f"{bands['every-k=10']}, {result['ratio']:.2f} of that."
         )
     parts.append(f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n")
     return "\n\n".join(parts)

@@ -133,7 +133,7 @@ def measure(name: str, compiled: Path) -> dict[str, Any]:
 def _median(turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Each turn of the repeat in which its CPU seconds are the median."""
     of_cpu = {
-        turn: sorted((each[turn] for each in turns), key=lambda seconds: seconds["cpu"])
+        turn: sorted((repetition[turn] for repetition in turns), key=lambda seconds: seconds["cpu"])
         for turn in ("first", "again", "SVC")
     }
     return {"job": turns[0]["job"], **{turn: all_[len(all_) // 2] for turn, all_ in of_cpu.items()}}

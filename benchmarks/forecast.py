@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> None:
                 argv = words.format(table=table).split()
                 if options.data_dir and "mnist" in argv:
                     argv += ["--data-dir", options.data_dir]
-                found = forecast_and_run(command, argv)
-                lines.append({"run": label, "command": command, "options": words, **found})
+                figures = forecast_and_run(command, argv)
+                lines.append({"run": label, "command": command, "options": words, **figures})
                 print(json.dumps(lines[-1]), flush=True)
     record = stamped(COMMAND, lines=lines)
     path = keep(Path(options.results), "forecast", record, page(record))

@@ -135,15 +135,15 @@ def list_schedule(units: Sequence[Unit], n_workers: int) -> float:
     while waiting:
         now = free[0]
         ready = (
-            place
-            for place, unit in enumerate(waiting)
+            position
+            for position, unit in enumerate(waiting)
             if all(ends.get(name, math.inf) <= now for name in unit.needs)
         )
-        place = next(ready, None)
-        if place is None:
+        position = next(ready, None)
+        if position is None:
             heapq.heapreplace(free, min(end for end in ends.values() if end > now))
             continue
-        unit = waiting.pop(place)
+        unit = waiting.pop(position)
         ends[unit.name] = now + unit.seconds
         heapq.heapreplace(free, ends[unit.name])
     return max(ends.values(), default=0.0)
@@ -212,8 +212,8 @@ def work_off(placed: Any, rounds: Sequence[Sequence[Unit]], folder: str, n: int)
     counters.mkdir(exist_ok=True)
     meet(counters / "begin", n)
     for number, units in enumerate(rounds):
-        while (place := take(counters / f"queue-{number}")) < len(units):
-            spans.append(carry_out(placed.shared, units[place]))
+        while (position := take(counters / f"queue-{number}")) < len(units):
+            spans.append(carry_out(placed.shared, units[position]))
         meet(counters / f"barrier-{number}", n)
     return spans
 
@@ -240,12 +240,12 @@ def time_grid(options: argparse.Namespace) -> Workload:
     deque(run_task(problem, fits[0]), maxlen=0)  # the first imports and compiles
     rows = [row for _, rows in run_tasks(InProcess(1), problem, fits) for row in rows]
     seconds = {cell_key_of(row): row["fit_seconds"] + row["score_seconds"] for row in rows}
-    costs = {place: fit.cost / len(fit.cell_keys) for fit in fits for place in fit.cell_keys}
+    costs = {cell_key: fit.cost / len(fit.cell_keys) for fit in fits for cell_key in fit.cell_keys}
     points = [candidate.parameters for candidate in problem.candidates]
     in_order = sorted(range(len(points)), key=lambda i: (points[i]["gamma"], points[i]["C"]))
 
     def unit(task: Any) -> Unit:
-        taken, cost = (sum(of[place] for place in task.cell_keys) for of in (seconds, costs))
+        taken, cost = (sum(of[cell_key] for cell_key in task.cell_keys) for of in (seconds, costs))
         return Unit(task.name, taken, cost, parts=(task,))
 
     rounds = [
@@ -310,9 +310,9 @@ def formed(n_nodes: int, n_each: int, profile: str | None) -> Iterator[Client]:
             quiet = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
             scheduler = {"cls": Scheduler, "options": {"host": LOOPBACK, **quiet}}
             hosts = [f"127.0.0.{1 + node}" for node in range(n_nodes) for _ in range(n_each)]
-            each = {"nthreads": 1, "dashboard": False, "silence_logs": NO_LOGS}
+            worker_options = {"nthreads": 1, "dashboard": False, "silence_logs": NO_LOGS}
             workers = {
-                number: {"cls": Nanny, "options": {"host": host, **each}}
+                number: {"cls": Nanny, "options": {"host": host, **worker_options}}
                 for number, host in enumerate(hosts)
             }
             cluster = SpecCluster(workers, scheduler, silence_logs=NO_LOGS)

@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LookupError as error:
         print(f"gpu_check: --only {error}", file=sys.stderr)
         return 2
-    found = gpus()
-    if not found:
+    cards = gpus()
+    if not cards:
         print(
             "gpu_check: needs an NVIDIA GPU with its driver, and CUDA sees none here; "
             "run make gpu-check PYTHON=python3 on a machine that has one",
@@ -62,26 +62,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.data_dir:
         os.environ[DATA_DIR] = str(Path(options.data_dir).resolve())
     today, folder = date.today().isoformat(), Path(options.results)
-    name = slug(" ".join(["gpu-check", found[0].name, *options.only]))
+    name = slug(" ".join(["gpu-check", cards[0].name, *options.only]))
     earlier = folder / f"{today}-{name}.json"
     passed = passed_in(earlier, checks) if options.resume and earlier.exists() else {}
     outcomes = list(passed.values())
-    left, reports = [one for one in checks if one.name not in passed], folder / f"{name}-running"
+    remaining, reports = (
+        [check for check in checks if check.name not in passed],
+        folder / f"{name}-running",
+    )
     if not options.resume:
         shutil.rmtree(reports, ignore_errors=True)  # of a day, and a code, that are gone
-    for outcome in carry_out(left, SECONDS, reports):
-        outcomes = [one for one in outcomes if one.check != outcome.check] + [outcome]
-        record = describe(outcomes, found, driver(), today)
+    for outcome in carry_out(remaining, SECONDS, reports):
+        outcomes = [result for result in outcomes if result.check != outcome.check] + [outcome]
+        record = describe(outcomes, cards, driver(), today)
         keep(folder, name, record, page(record))  # a machine that is taken away leaves what was
-    record = describe(outcomes, found, driver(), today)
+    record = describe(outcomes, cards, driver(), today)
     path = keep(folder, name, record, page(record))
     if reports.exists() and not any(reports.iterdir()):
         reports.rmdir()
-    failed = [one for one in outcomes if one.status == FAILED]
-    for one in failed:
-        print(f"\n{one.check.name} {FAILED}:\n{one.reason}", file=sys.stderr)
+    failed = [result for result in outcomes if result.status == FAILED]
+    for result in failed:
+        print(f"\n{result.check.name} {FAILED}:\n{result.reason}", file=sys.stderr)
     counts = ", ".join(
-        f"{sum(one.status == status for one in outcomes)} {status}"
+        f"{sum(result.status == status for result in outcomes)} {status}"
         for status in (PASSED, FAILED, NOT_RUN)
     )
     print(f"\n{table(record)}\n\n{counts}; kept in {path}")

@@ -84,13 +84,13 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     X, y = make_table(name, options.rows)
     folds = list(StratifiedKFold(options.folds, shuffle=True, random_state=0).split(X, y))
-    asked = np.union1d(middles(options.gammas), middles(options.sample))
+    indices = np.union1d(middles(options.gammas), middles(options.sample))
     began = time.process_time()
-    ours = cross_validate_path(X, y, GAMMAS[asked].tolist(), CS.tolist(), folds, n_threads=1)
-    seconds = (time.process_time() - began) * GAMMAS.size / asked.size
+    ours = cross_validate_path(X, y, GAMMAS[indices].tolist(), CS.tolist(), folds, n_threads=1)
+    seconds = (time.process_time() - began) * GAMMAS.size / indices.size
     cells = [
         peer_cell(X, y, folds[0], CS[c], GAMMAS[g], options.cap)
-        | {"ours": int(ours.n_errors[np.searchsorted(asked, g), c, 0])}
+        | {"ours": int(ours.n_errors[np.searchsorted(indices, g), c, 0])}
         for g in middles(options.sample)
         for c in middles(options.sample)
     ]
@@ -101,7 +101,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "rows": len(X),
         "features": X.shape[1],
         "ours_seconds": seconds,
-        "n_gammas": int(asked.size),
+        "n_gammas": int(indices.size),
         "unconverged": int((ours.status != 0).sum()),
         "n_cells": int(ours.status.size),
         "peers": {"SVC": {"seconds": peer}},

@@ -12,13 +12,13 @@ from typing import Any
 RESULTS = "benchmarks/results"
 
 
-def stamped(benchmark: str, **found: Any) -> dict[str, Any]:
+def stamped(benchmark: str, **figures: Any) -> dict[str, Any]:
     """A record of what was found, with the day, the machine, the versions and the commit."""
     from benchmarks.machine import describe_machine
     from pipelines.run.environment import commit, versions
 
-    made = {"machine": describe_machine(), "versions": versions(), "commit": commit()}
-    return {"benchmark": benchmark, "date": date.today().isoformat(), **made, **found}
+    provenance = {"machine": describe_machine(), "versions": versions(), "commit": commit()}
+    return {"benchmark": benchmark, "date": date.today().isoformat(), **provenance, **figures}
 
 
 def keep(folder: Path, name: str, record: dict[str, Any], page: str) -> Path:

@@ -30,7 +30,7 @@ from pipelines.svm.settings import Settings
 GAMMA, CS, N_FOLDS = 0.02, np.logspace(-2, 3, 12), 5
 
 
-def made(n: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two classes of several clusters, a tenth of them with the other's label."""
     X, y = make_classification(
         n,
@@ -83,7 +83,7 @@ def main() -> None:
     """Run both in turn on the same rows, and keep a table."""
     arguments = _parser().parse_args()
     cores = len(os.sched_getaffinity(0))
-    X, y = made(arguments.rows)
+    X, y = draw_rows(arguments.rows)
     ours(X[:2000], y[:2000], 50, cores)  # compiles
     searches = {}
     for name, search in {"on landmarks": ours, "GridSearchCV": theirs}.items():

@@ -34,12 +34,12 @@ def in_words(machine: dict[str, str | int | float | None]) -> str:
 
 def installed(prefixes: tuple[str, ...]) -> dict[str, str]:
     """Versions of the installed distributions whose names begin with one of ``prefixes``."""
-    found = {
+    packages = {
         distribution.name.lower(): distribution.version
         for distribution in distributions()
         if (distribution.name or "").lower().startswith(prefixes)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(packages.items()))
 
 
 def _cpu_model() -> str:

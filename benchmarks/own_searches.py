@@ -72,7 +72,7 @@ def searches() -> dict[str, Callable[[], Any]]:
         load(return_X_y=True) for load in (load_digits, load_breast_cancer, load_diabetes)
     )
     C, gamma = np.logspace(-1, 3, 6), np.logspace(-5, -2, 6)
-    many = {"C": np.logspace(-1, 3, 200), "gamma": np.logspace(-5, -2, 200)}
+    dense_grid = {"C": np.logspace(-1, 3, 200), "gamma": np.logspace(-5, -2, 200)}
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     trees = {"ccp_alpha": np.linspace(0, 0.02, 10)}
     small = make_classification(200, 10, n_informative=5, flip_y=0.1, random_state=0)
@@ -84,7 +84,7 @@ def searches() -> dict[str, Callable[[], Any]]:
             *digits
         ),
         "RandomizedSearchCV(SVC), digits": lambda: RandomizedSearchCV(
-            SVC(), many, n_iter=30, random_state=0
+            SVC(), dense_grid, n_iter=30, random_state=0
         ).fit(*digits),
         "HalvingGridSearchCV(SVC), digits": lambda: HalvingGridSearchCV(
             SVC(), {"C": C, "gamma": gamma}, random_state=0

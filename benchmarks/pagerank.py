@@ -61,24 +61,24 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     # Not every peer takes an edge twice.
     graph = graph_of(drawn, repeated="once")
     reference = compute_pagerank(graph, tol=1e-10).values[:, 0]
-    made = make_lines(graph, options.tol, options.threads)
-    for line in made.lines.values():  # to compile, and to fill caches of their own
+    prepared_lines = make_lines(graph, options.tol, options.threads)
+    for line in prepared_lines.lines.values():  # to compile, and to fill caches of their own
         line()
-    timed = in_turn(made.lines, options.repeat)
+    timed = in_turn(prepared_lines.lines, options.repeat)
     bandwidth = read_bandwidth(options.threads)
-    by_name = {one.name: one for one in timed}
+    by_name = {timed_line.name: timed_line for timed_line in timed}
     ours: Ran = by_name[OURS].result
     assert ours.n_iterations is not None
     lines = [
         {
-            "line": one.name,
-            "seconds": list(one.seconds),
-            "making_seconds": made.making[one.name],
-            "n_iterations": one.result.n_iterations,
-            "error": float(np.abs(one.result.ranks - reference).sum()),
-            "times_ours": ratios(one, by_name[OURS]),
+            "line": timed_line.name,
+            "seconds": list(timed_line.seconds),
+            "making_seconds": prepared_lines.making[timed_line.name],
+            "n_iterations": timed_line.result.n_iterations,
+            "error": float(np.abs(timed_line.result.ranks - reference).sum()),
+            "times_ours": ratios(timed_line, by_name[OURS]),
         }
-        for one in timed
+        for timed_line in timed
     ]
     return stamped(
         "pagerank",
@@ -88,7 +88,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         tol=options.tol,
         threads=options.threads,
         lines=lines,
-        missing=made.missing,
+        missing=prepared_lines.missing,
         iterating_seconds=ours.iterating,
         preparing_seconds=ours.preparing,
         giga_edges_a_second=graph.n_edges * ours.n_iterations / ours.iterating / 1e9,

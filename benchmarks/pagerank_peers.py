@@ -119,8 +119,8 @@ def _networkx(n: int, source: Any, target: Any, alpha: float, tol: float, n_thre
     graph.add_edges_from(zip(source.tolist(), target.tolist(), strict=True))
 
     def rank() -> Ran:
-        found = networkx.pagerank(graph, alpha=alpha, tol=tol / n, max_iter=1000)
-        return Ran(np.fromiter(found.values(), np.float64, n), None)
+        ranks = networkx.pagerank(graph, alpha=alpha, tol=tol / n, max_iter=1000)
+        return Ran(np.fromiter(ranks.values(), np.float64, n), None)
 
     return rank
 

@@ -260,7 +260,7 @@ def page(record: dict[str, Any]) -> str:
 def _lesson(record: dict[str, Any]) -> str:
     """What the dense variants say of where to scale, in words with their numbers."""
     by_name = {line["variant"]: line for line in record["lines"]}
-    said = []
+    sentences = []
     for library in ("scipy", "cupy", "torch"):
         inside, product, broadcast = (
             by_name.get(f"{library}-dense-{scaling}")
@@ -272,12 +272,12 @@ def _lesson(record: dict[str, Any]) -> str:
             line["preparing_seconds"] + line["iterating_seconds"]
             for line in (inside, product, broadcast)
         ]
-        said.append(
+        sentences.append(
             f"{library}, dense: scaling moved out by a matrix product takes "
             f"{together[1] / together[0]:.1f} times as long as scaling inside the loop; moved out "
             f"by a broadcast {together[2] / together[0]:.2f} times."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ class _Hard(NamedTuple):
     free: np.ndarray
     squares: np.ndarray
     effects: np.ndarray
-    made: np.ndarray
+    factor_entries: np.ndarray
     turns: np.ndarray
     turned: np.ndarray
 
@@ -126,14 +126,14 @@ class _Hard(NamedTuple):
 
     def shared(self, n: np.ndarray) -> np.ndarray:
         """Instructions of all warps, for problems of n rows."""
-        issued = (self.values + self.rows * n) * _EXACT + self.made / 4 * _FACTOR
+        issued = (self.values + self.rows * n) * _EXACT + self.factor_entries / 4 * _FACTOR
         issued += self.squares / 2 * _BACK + self.turned * _TURNED + self.effects * _EFFECT
         return issued / 32
 
     def read(self, n: np.ndarray) -> np.ndarray:
         """Bytes: of a value in double precision a single one twice."""
         doubles = self.values + self.rows * n + self.squares + self.effects
-        return 8 * (doubles + self.made / 4 + 2 * self.turned)
+        return 8 * (doubles + self.factor_entries / 4 + 2 * self.turned)
 
 
 def _finished(jobs: np.ndarray, decision: str) -> tuple[np.ndarray, _Hard]:
@@ -145,11 +145,11 @@ def _finished(jobs: np.ndarray, decision: str) -> tuple[np.ndarray, _Hard]:
     jobs, hard = jobs.copy(), np.zeros((len(jobs), len(_Hard._fields)))
     gammas = np.unique(counted[:, 0])
     for at, job in enumerate(jobs):
-        some = counted[counted[:, 1] == job[1]]
+        counts = counted[counted[:, 1] == job[1]]
         if job[0] <= gammas[-1] + 1e-4:
-            some = some[np.argsort(some[:, 0])]
-            columns = np.log1p(some[:, 4:].T)
-            both = np.expm1([np.interp(job[0], some[:, 0], column) for column in columns])
+            counts = counts[np.argsort(counts[:, 0])]
+            columns = np.log1p(counts[:, 4:].T)
+            both = np.expm1([np.interp(job[0], counts[:, 0], column) for column in columns])
             jobs[at, 4:], hard[at] = both[:4], both[4:]
     return jobs, _Hard(*hard.T)
 
@@ -235,24 +235,24 @@ def predict(
 def _drain(takes: list[np.ndarray], n_multiprocessors: int, blocks: int) -> float:
     """Seconds until the last job is done; those that run share the multiprocessors evenly."""
     now, waiting, running = 0.0, 0, np.empty(0, np.int64)
-    left = np.ones(len(takes[0]))
-    while waiting < left.size or running.size:
-        more = min(left.size, waiting + n_multiprocessors * blocks - running.size)
-        running, waiting = np.append(running, np.arange(waiting, more)), more
+    remaining = np.ones(len(takes[0]))
+    while waiting < remaining.size or running.size:
+        n_begun = min(remaining.size, waiting + n_multiprocessors * blocks - running.size)
+        running, waiting = np.append(running, np.arange(waiting, n_begun)), n_begun
         pace = takes[min(blocks, -(-running.size // n_multiprocessors)) - 1][running]
-        step = (left[running] * pace).min()
-        left[running] -= step / pace
-        now, running = now + step, running[left[running] > 1e-12]
+        step = (remaining[running] * pace).min()
+        remaining[running] -= step / pace
+        now, running = now + step, running[remaining[running] > 1e-12]
     return float(now)
 
 
 if __name__ == "__main__":
-    found = [
+    predictions = [
         (d, name, "both" if newton else "SMO", predict(d, name, newton))
         for d, name, newton in product(LARGEST, CARDS, (False, True))
     ]
     lines = [
-        [*launch, *(f"{v:,}" if isinstance(v, int) else f"{v:.1f}" for v in one.values())]
-        for *launch, one in found
+        [*launch, *(f"{v:,}" if isinstance(v, int) else f"{v:.1f}" for v in figures.values())]
+        for *launch, figures in predictions
     ]
-    print(markdown_table(["decision", "card", "method", *found[0][3]], lines))
+    print(markdown_table(["decision", "card", "method", *predictions[0][3]], lines))

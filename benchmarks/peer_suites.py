@@ -132,22 +132,22 @@ def run_suite(module: str, replaces: str = "SVC") -> list[dict[str, Any]]:
             cwd=folder,
             check=False,
         )
-        found: list[dict[str, Any]] = json.loads(path.read_text())
-    return found
+        outcomes: list[dict[str, Any]] = json.loads(path.read_text())
+    return outcomes
 
 
 def failures(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Tests that did not pass."""
-    return [one for one in outcomes if one["outcome"] == "failed"]
+    return [outcome for outcome in outcomes if outcome["outcome"] == "failed"]
 
 
 def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     from benchmarks.machine import in_words
 
-    counts, left = [], []
+    counts, left_out = [], []
     for name, outcomes in record["suites"].items():
-        ours = [one for one in outcomes if one["uses"]]
+        ours = [outcome for outcome in outcomes if outcome["uses"]]
         failed = failures(outcomes)
         counts.append(
             [
@@ -155,9 +155,11 @@ def page(record: dict[str, Any]) -> str:
                 *map(str, (len(outcomes), len(ours), len(outcomes) - len(failed), len(failed))),
             ]
         )
-        for one in failed:
-            why = why_left(one["test"], record.get("fail_plain", {}).get(name))
-            left.append([one["test"], "not on the list" if why is None else why, one["says"]])
+        for outcome in failed:
+            why = why_left(outcome["test"], record.get("fail_plain", {}).get(name))
+            left_out.append(
+                [outcome["test"], "not on the list" if why is None else why, outcome["says"]]
+            )
     table = markdown_table(
         ["module", "replaced", "tests", "with ours", "passed or skipped", "left"], counts
     )
@@ -169,7 +171,7 @@ def page(record: dict[str, Any]) -> str:
         "joblib's default, no class is replaced; what a plain run fails, too, is none of its "
         "failures.\n\n"
         f"{table}\n\n## What is left\n\n"
-        f"{markdown_table(['test', 'why', 'it says'], left) if left else 'Nothing.'}\n\n"
+        f"{markdown_table(['test', 'why', 'it says'], left_out) if left_out else 'Nothing.'}\n\n"
         + "".join(f"- **{name}**: {about}\n" for name, about in REASONS.items())
         + f"\n{in_words(record['machine'])}. Repeat it: `python -m {COMMAND}`.\n"
     )

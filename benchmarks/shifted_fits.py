@@ -125,10 +125,10 @@ def data_of(fit: Fit) -> tuple[np.ndarray, np.ndarray, float]:
 def compare(fit: Fit) -> dict[str, Any]:
     """Return a fit with the number of its rows that differ, in all and beyond the tolerance."""
     X, y, gamma = data_of(fit)
-    train, asked = np.arange(fit.rows)[::2], np.arange(fit.rows)[1::2]
-    searched = _searched(fit, X, y, gamma, train, asked)
-    refitted = _model(fit, gamma).fit(X[train], y[train]).predict(X[asked])
-    converged, near = _libsvm(fit, X, y, gamma, train, asked)
+    train, test = np.arange(fit.rows)[::2], np.arange(fit.rows)[1::2]
+    searched = _searched(fit, X, y, gamma, train, test)
+    refitted = _model(fit, gamma).fit(X[train], y[train]).predict(X[test])
+    converged, near = _libsvm(fit, X, y, gamma, train, test)
     pairs = {
         "search_refit": (searched, refitted),
         "search_libsvm": (searched, converged),
@@ -138,7 +138,7 @@ def compare(fit: Fit) -> dict[str, Any]:
     for name, (first, second) in pairs.items():
         differ = first != second if fit.kind != "regression" else np.abs(first - second) > 2 * TOL
         counts[name] = [int(differ.sum()), int((differ & ~near).sum())]
-    return {**asdict(fit), "asked": len(asked), **counts}
+    return {**asdict(fit), "asked": len(test), **counts}
 
 
 def _model(fit: Fit, gamma: float) -> Any:
@@ -151,56 +151,56 @@ def _model(fit: Fit, gamma: float) -> Any:
 
 
 def _searched(
-    fit: Fit, X: np.ndarray, y: np.ndarray, gamma: float, train: np.ndarray, asked: np.ndarray
+    fit: Fit, X: np.ndarray, y: np.ndarray, gamma: float, train: np.ndarray, test: np.ndarray
 ) -> np.ndarray:
     """Return what a search of one candidate on one split predicts of the rows left out."""
     from sklearn.metrics import make_scorer
 
     from pipelines import GridSearch
 
-    found = list[np.ndarray]()
+    predictions = list[np.ndarray]()
 
     def note(_: np.ndarray, predicted: np.ndarray) -> float:
-        found.append(np.asarray(predicted).copy())
+        predictions.append(np.asarray(predicted).copy())
         return 0.0
 
     model, scoring = _model(fit, gamma), make_scorer(note)
-    search = GridSearch(model, {"C": [fit.C]}, cv=[(train, asked)], scoring=scoring, refit=False)
+    search = GridSearch(model, {"C": [fit.C]}, cv=[(train, test)], scoring=scoring, refit=False)
     search.fit(X, y)
-    return found[-1]
+    return predictions[-1]
 
 
 def _kernels(
-    X: np.ndarray, gamma: float, train: np.ndarray, asked: np.ndarray
+    X: np.ndarray, gamma: float, train: np.ndarray, test: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield the kernel among rows to train on, and that of the others with them."""
     from scipy.spatial.distance import cdist
 
-    for rows in (train, asked):
+    for rows in (train, test):
         yield np.exp(-gamma * cdist(X[rows], X[train], "sqeuclidean"))
 
 
 def _libsvm(
-    fit: Fit, X: np.ndarray, y: np.ndarray, gamma: float, train: np.ndarray, asked: np.ndarray
+    fit: Fit, X: np.ndarray, y: np.ndarray, gamma: float, train: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return LIBSVM's predictions, and which are of decision values within the tolerance of 0."""
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.svm import SVC, SVR
 
-    among, others = _kernels(X, gamma, train, asked)
+    among, test_kernel = _kernels(X, gamma, train, test)
     form = {"kernel": "precomputed", "C": fit.C, "tol": CONVERGED_TOL, "cache_size": 500}
     if fit.kind == "regression":
-        predicted = SVR(epsilon=0.1, **form).fit(among, y[train]).predict(others)
-        return predicted, np.zeros(len(asked), bool)
+        predicted = SVR(epsilon=0.1, **form).fit(among, y[train]).predict(test_kernel)
+        return predicted, np.zeros(len(test), bool)
     svc = SVC(decision_function_shape="ovo", **form)
     if fit.kind == "ovr":
         svc = OneVsRestClassifier(svc)
     svc.fit(among, y[train])
-    values = np.asarray(svc.decision_function(others)).reshape(len(asked), -1)
+    values = np.asarray(svc.decision_function(test_kernel)).reshape(len(test), -1)
     if fit.kind == "ovr":
         ordered = np.sort(values, axis=1)
         values = ordered[:, -1:] - ordered[:, -2:-1]
-    return svc.predict(others), (np.abs(values) < 2 * TOL).any(axis=1)
+    return svc.predict(test_kernel), (np.abs(values) < 2 * TOL).any(axis=1)
 
 
 PAIRS = {

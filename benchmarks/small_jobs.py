@@ -140,8 +140,8 @@ def page(record: dict[str, Any]) -> str:
 
     header = ["kernel", "rows", "features", "classes", "C × gamma × folds", "ours, ms", "SVC, ms"]
     lines = record["lines"]
-    table = markdown_table([*header, "ratio", "rows that differ"], [_cells(one) for one in lines])
-    slow = sum(_ratio(one) < 2 for one in lines)
+    table = markdown_table([*header, "ratio", "rows that differ"], [_cells(line) for line in lines])
+    slow = sum(_ratio(line) < 2 for line in lines)
     return (
         f"# Small jobs, {record['date']}\n\n"
         "`SVMGridSearch` and `GridSearchCV(SVC())`, warm, on one thread; CPU milliseconds, the "

@@ -118,7 +118,7 @@ def drawn(problem: Problem, count: int) -> list[tuple[float, float, int]]:
     def turns(n: int) -> np.ndarray:
         return np.concatenate([generator.permutation(n) for _ in range(-(-count // n))])[:count]
 
-    at = [turns(len(some)) for some in (problem.Cs, problem.gammas, problem.folds)]
+    at = [turns(len(values)) for values in (problem.Cs, problem.gammas, problem.folds)]
     return [(problem.Cs[c], problem.gammas[g], int(k)) for c, g, k in zip(*at, strict=True)]
 
 
@@ -149,7 +149,7 @@ def page(record: dict[str, Any]) -> str:
         f"{record['n_c']} C × {record['n_gamma']} gamma × {record['folds']} folds. CPU seconds of "
         "all cores; the path solver took "
         f"{record['wall_seconds']:,.0f} seconds on {record['cores']} threads.\n\n{table}\n\n"
-        f"{sum(one > 0 for one in apart)} of the {len(cells)} cells differ, by at most "
+        f"{sum(n_rows > 0 for n_rows in apart)} of the {len(cells)} cells differ, by at most "
         f"{max(apart)} of {record['n_rows'] // record['folds']:,} rows.\n\n"
         f"{in_words(record['machine'])}. Repeat it: `python -m {COMMAND} --data-dir DIR "
         f"--limit {record['n_rows']} --n-c {record['n_c']} --n-gamma {record['n_gamma']} "

@@ -54,7 +54,7 @@ def _parser() -> OneLineParser:
 def _run(options: argparse.Namespace) -> list[str]:
     from cluster_setup import open_cluster
 
-    entries = [one for one in ENTRIES if options.kind is None or one.kind in options.kind]
+    entries = [entry for entry in ENTRIES if options.kind is None or entry.kind in options.kind]
     data = _rows()
     with ExitStack() as stack:
         places: dict[str, Any] = {THREADS: None}
@@ -62,14 +62,16 @@ def _run(options: argparse.Namespace) -> list[str]:
         if options.profile:
             queue = open_cluster("slurm", options.workers, profile=options.profile)
             places["slurm"] = stack.enter_context(queue)
-        found = [_compared(entry, data[entry.task], places) for entry in entries]
-    record = stamped("third_party", packages=_versions(), places=list(places), estimators=found)
+        comparisons = [_compared(entry, data[entry.task], places) for entry in entries]
+    record = stamped(
+        "third_party", packages=_versions(), places=list(places), estimators=comparisons
+    )
     text = page(record)
     print(f"\n{text}\nkept in {keep(Path(options.results), 'third-party', record, text)}")
     return [
-        f"{one['kind']} {one['name']} on {place}: {outcome['outcome']}: {outcome['says']}"
-        for one in found
-        for place, outcome in one["places"].items()
+        f"{entry['kind']} {entry['name']} on {runner}: {outcome['outcome']}: {outcome['says']}"
+        for entry in comparisons
+        for runner, outcome in entry["places"].items()
         if outcome["outcome"] in (DIFFERS, FAILED)
     ]
 
@@ -80,7 +82,7 @@ def _rows() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     from sklearn.utils import shuffle
 
     return {
-        task: tuple(one[:170].copy() for one in shuffle(*load(return_X_y=True), random_state=0))
+        task: tuple(array[:170].copy() for array in shuffle(*load(return_X_y=True), random_state=0))
         for task, load in ((CLASSES, load_wine), (NUMBERS, load_diabetes))
     }
 
@@ -117,12 +119,16 @@ def _compared(
         about["against"] = "GridSearch on one thread"
         expected = _scores(GridSearch(estimator, entry.grid, **how), rows)
     outcomes = {}
-    for place, client in places.items():
+    for runner, client in places.items():
         # Threads share a generator: there one at a time.
         n_jobs = None if client or not entry.repeatable else 2
         search = GridSearch(estimator, entry.grid, client=client, n_jobs=n_jobs, **how)
-        outcomes[place] = _outcome(search, rows, expected, entry.tolerance)
-    print(entry.kind, entry.name, *(f"{place} {one['outcome']}" for place, one in outcomes.items()))
+        outcomes[runner] = _outcome(search, rows, expected, entry.tolerance)
+    print(
+        entry.kind,
+        entry.name,
+        *(f"{runner} {result['outcome']}" for runner, result in outcomes.items()),
+    )
     return about | {"places": outcomes}
 
 
@@ -135,7 +141,7 @@ def _scores(search: Any, rows: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     seed_generators(COMMAND)
     with warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore")
-        search.fit(*(one.copy() for one in rows))
+        search.fit(*(array.copy() for array in rows))
     return np.stack([search.cv_results_[f"split{i}_test_score"] for i in range(3)])
 
 
@@ -157,34 +163,45 @@ def page(record: dict[str, Any]) -> str:
     """The record as a page to read."""
     from benchmarks.machine import in_words
 
-    found, places = record["estimators"], record["places"]
-    kinds = list(dict.fromkeys(one["kind"] for one in found))
+    estimators, places = record["estimators"], record["places"]
+    kinds = list(dict.fromkeys(entry["kind"] for entry in estimators))
     outcomes = EQUAL, DIFFERS, FAILED, MISSING
     counts = []
     for kind in [*kinds, "all"]:
-        some = [one for one in found if kind in (one["kind"], "all")]
-        for place in places:
-            n = Counter(one["places"][place]["outcome"] for one in some)
-            counts.append([kind, place, str(len(some)), *(str(n[one]) for one in outcomes)])
+        of_kind = [entry for entry in estimators if kind in (entry["kind"], "all")]
+        for runner in places:
+            n = Counter(entry["places"][runner]["outcome"] for entry in of_kind)
+            counts.append(
+                [kind, runner, str(len(of_kind)), *(str(n[outcome]) for outcome in outcomes)]
+            )
     rest = [
-        [one["kind"], one["name"], place, outcome["outcome"], outcome["says"]]
-        for one in found
-        for place, outcome in one["places"].items()
+        [entry["kind"], entry["name"], runner, outcome["outcome"], outcome["says"]]
+        for entry in estimators
+        for runner, outcome in entry["places"].items()
         if outcome["outcome"] != EQUAL
     ]
     every = [
-        [one["kind"], one["name"], one["against"], *(one["places"][p]["says"] for p in places)]
-        for one in found
+        [
+            entry["kind"],
+            entry["name"],
+            entry["against"],
+            *(entry["places"][p]["says"] for p in places),
+        ]
+        for entry in estimators
     ]
-    packages = ", ".join(f"{name} {one or 'missing'}" for name, one in record["packages"].items())
+    packages = ", ".join(
+        f"{name} {version or 'missing'}" for name, version in record["packages"].items()
+    )
     about = ["whose", "estimator"]
-    others = "".join(
-        f", of {one.name} {one.tolerance:g}" for one in ENTRIES if one.tolerance != TOLERANCE
+    tolerances = "".join(
+        f", of {entry.name} {entry.tolerance:g}"
+        for entry in ENTRIES
+        if entry.tolerance != TOLERANCE
     )
     return (
         f"# Estimators of other packages, {record['date']}\n\n"
         "Each searched by `GridSearch` with two or more candidates on three folds, and every score "
-        f"held against the same search elsewhere; equal is within {TOLERANCE:g}{others}. "
+        f"held against the same search elsewhere; equal is within {TOLERANCE:g}{tolerances}. "
         f"scikit-learn {record['versions'].get('scikit-learn', '?')}; {packages}.\n\n"
         f"{markdown_table(['whose', 'on', 'estimators', *outcomes], counts)}\n\n"
         "## What is not equal\n\n"

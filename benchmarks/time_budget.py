@@ -122,7 +122,7 @@ def timed(budget: float, command: str, data_dir: str) -> Line:
             error = record.get("test_error", record.get("vote_test_error"))
             answer = [f"test error {100 * error:.2f} %"] if error is not None else answer
             records = map(json.loads, (path / "journal.jsonl").read_text().splitlines())
-            n_rows = sum(len(one.get("rows", ())) for one in records)
+            n_rows = sum(len(task.get("rows", ())) for task in records)
     return Line(budget, command, seconds, ended.returncode, "".join(answer), n_rows)
 
 

@@ -59,5 +59,7 @@ def in_turn(
 
 def ratios(slow: Timed[Result], fast: Timed[Result]) -> tuple[float, float, float]:
     """How many times longer ``slow`` takes: of the medians, then the least and most of a turn."""
-    by_turn = [one / other for one, other in zip(slow.seconds, fast.seconds, strict=True)]
+    by_turn = [
+        slow_seconds / other for slow_seconds, other in zip(slow.seconds, fast.seconds, strict=True)
+    ]
     return slow.median / fast.median, min(by_turn), max(by_turn)

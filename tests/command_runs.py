@@ -28,7 +28,9 @@ LONGER = {
     "nn_bagging": "--limit 500 --n-bootstrap 4 --n-tuning 3 --folds 3 --batch-size 4 "
     "--max-epochs 6 --cluster local --dashboard off",
 }
-SMALL, LONGER = ({name: text.split() for name, text in one.items()} for one in (SMALL, LONGER))
+SMALL, LONGER = (
+    {name: text.split() for name, text in options.items()} for options in (SMALL, LONGER)
+)
 
 # Options after theirs, for runs whose workers do not matter.
 ON_THREADS = ["--cluster", "threads"]
@@ -53,11 +55,11 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
 def said_by(command: str, *options: str) -> str:
     """What a command says on stdout that is carried out in this process, without a complaint."""
     main = import_module(f"pipelines.{command}").main
-    said, complaints = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complaints):
+    output, complaints = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(complaints):
         status = main([*options])
     assert (status, complaints.getvalue()) == (0, "")
-    return said.getvalue()
+    return output.getvalue()
 
 
 def finished_run(command: str, folder: Path, *options: str) -> tuple[Path, str]:
@@ -93,13 +95,14 @@ def tasks_of(folder: Path) -> list[dict]:
     """The lines of a journal, without checksums: a test that changes one signs nothing."""
     lines = (folder / "journal.jsonl").read_text().splitlines()
     return [
-        {name: one for name, one in json.loads(line).items() if name != "crc32"} for line in lines
+        {name: value for name, value in json.loads(line).items() if name != "crc32"}
+        for line in lines
     ]
 
 
-def summary(said: str, n_lines: int) -> list[str]:
+def summary(output: str, n_lines: int) -> list[str]:
     """The last lines of a run's output but for the phase that a busy machine names."""
-    return [line for line in said.splitlines() if not line.startswith("page ")][-n_lines:]
+    return [line for line in output.splitlines() if not line.startswith("page ")][-n_lines:]
 
 
 def record(folder: Path) -> dict:

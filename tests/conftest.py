@@ -19,7 +19,7 @@ from distributed.utils import get_mp_context
 
 from cluster_setup import open_cluster
 from tests.command_runs import ON_THREADS, finished_run, undisturbed_run
-from tests.dealing import Dealing, place
+from tests.dealing import Dealing, position_of
 
 # The same examples each time: what passes here passes everywhere.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for start, names in MARKS.items():
             for name in names if item.nodeid.startswith(start) else ():
                 item.add_marker(name)
-    items.sort(key=lambda item: place(item.nodeid))
+    items.sort(key=lambda item: position_of(item.nodeid))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -127,12 +127,12 @@ def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
     """
     from pipelines.report.page import draw_figures
 
-    def made(name: str) -> tuple[Path, str]:
+    def run_of(name: str) -> tuple[Path, str]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pipelines.report.page.draw_figures", draw_figures)
             return finished_run(name, tmp_path_factory.mktemp("runs") / name, *ON_THREADS)
 
-    return cache(made)
+    return cache(run_of)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ FIRST = (
 SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")
 
 
-def place(test: str) -> int:
+def position_of(test: str) -> int:
     """Where in the order a test comes, by its name: the path of its file, and more."""
     return next((i for i, start in enumerate(FIRST) if test.startswith(start)), len(FIRST))
 
@@ -41,5 +41,5 @@ class Dealing(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(APART):
             return nodeid
-        folder = next((one for one in SHARING if nodeid.startswith(one)), None)
+        folder = next((start for start in SHARING if nodeid.startswith(start)), None)
         return folder or super()._split_scope(nodeid)

@@ -43,10 +43,10 @@ def package(module: str) -> str | None:
     """Import a package and hold its version against what we need; what is wrong, or None."""
     distribution, start = PACKAGES[module]
     importlib.import_module(module)
-    found = version(distribution)
-    print(f"{distribution} {found}")
-    if not found.startswith(start):
-        return f"{distribution} must be {start}, is {found}"
+    installed_version = version(distribution)
+    print(f"{distribution} {installed_version}")
+    if not installed_version.startswith(start):
+        return f"{distribution} must be {start}, is {installed_version}"
     return None
 
 
@@ -98,13 +98,17 @@ def cuml_converts() -> str | None:
         svm.SVR(),
     ]
     with patch.object(InteropMixin, "_sync_attrs_from_cpu"):  # of a fitted one; asks for a driver
-        found = {type(one).__name__: substitute(one, "gpu") for one in able}
+        substitutes = {type(estimator).__name__: substitute(estimator, "gpu") for estimator in able}
         refused = substitute(linear_model.Ridge(positive=True), "gpu")
-    print(f"{len(found)} estimators that cuML converts")
-    wrong = [f"{name}: {one.reason}" for name, one in found.items() if not one.replaced]
+    print(f"{len(substitutes)} estimators that cuML converts")
+    wrong = [
+        f"{name}: {substitution.reason}"
+        for name, substitution in substitutes.items()
+        if not substitution.replaced
+    ]
     if refused.replaced or "positive" not in refused.reason:
         wrong.append(f"Ridge(positive=True): {refused.reason}")
-    knn, machine = (found[name].estimator for name in ("KNeighborsClassifier", "SVC"))
+    knn, machine = (substitutes[name].estimator for name in ("KNeighborsClassifier", "SVC"))
     if (knn.metric, knn.p, machine.decision_function_shape) != ("minkowski", 1, "ovo"):
         wrong.append("parameters are not scikit-learn's")
     return "; ".join(wrong) or None
@@ -119,15 +123,17 @@ def workers_take_a_pool_of_rmm() -> str | None:
     from cluster_setup import render
 
     script = str(render("slurm", rmm_pool="0.8", tls=False))
-    (line,) = (one for one in script.splitlines() if " cuda worker " in one)
-    given = worker.make_context("worker", shlex.split(line.partition(" cuda worker ")[2])).params
+    (line,) = (text for text in script.splitlines() if " cuda worker " in text)
+    parameters = worker.make_context(
+        "worker", shlex.split(line.partition(" cuda worker ")[2])
+    ).params
     taken = {
-        name: given[name]
+        name: parameters[name]
         for name in inspect.signature(LocalCUDACluster).parameters
-        if name.startswith("rmm_") and given[name]
+        if name.startswith("rmm_") and parameters[name]
     }
     counts = mr.PoolMemoryResource.pool_size, mr.TrackingResourceAdaptor.get_allocated_bytes
-    print(f"dask cuda worker takes {taken}, {', '.join(one.__name__ for one in counts)}")
+    print(f"dask cuda worker takes {taken}, {', '.join(counter.__name__ for counter in counts)}")
     expected = {"rmm_pool_size", "rmm_track_allocations", "rmm_allocator_external_lib_list"}
     return None if set(taken) == expected else f"dask cuda worker takes {taken} of {line}"
 

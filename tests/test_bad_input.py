@@ -234,7 +234,7 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("command", "place", "words"),
+    ("command", "module", "words"),
     [
         ("nn_bagging", "nn.settings", "need torch.*nn"),
         ("nn_bagging --strategy tpe", "search.strategies.tpe", "--strategy tpe needs Optuna.*tpe"),
@@ -243,7 +243,7 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
 )
 def test_a_package_that_is_missing_is_one_line(
     command: str,
-    place: str,
+    module: str,
     words: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -252,10 +252,10 @@ def test_a_package_that_is_missing_is_one_line(
     def find_spec(name: str) -> Any:
         return None
 
-    monkeypatch.setattr(f"pipelines.{place}.find_spec", find_spec)
-    command, *more = command.split()
+    monkeypatch.setattr(f"pipelines.{module}.find_spec", find_spec)
+    command, *arguments = command.split()
     main = import_module(f"pipelines.{command}").main
-    assert main([*more, "--results", str(tmp_path / "r")]) == 2
+    assert main([*arguments, "--results", str(tmp_path / "r")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(words, line), line
     assert not (tmp_path / "r").exists()

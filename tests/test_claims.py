@@ -49,7 +49,7 @@ def text_of(path: Path) -> str:
 
 def spans(text: str, words: str) -> list[tuple[int, int]]:
     """Where words stand in a text, whose lines are joined."""
-    return [found.span() for found in re.finditer(re.escape(" ".join(words.split())), text)]
+    return [match.span() for match in re.finditer(re.escape(" ".join(words.split())), text)]
 
 
 @pytest.mark.parametrize("name", list(CLAIMS))
@@ -75,23 +75,23 @@ def test_every_ratio_of_the_texts_is_listed(path: Path) -> None:
     listed = [
         (span, claim.quoted)
         for claim in CLAIMS.values()
-        for place, words in claim.places
-        if place == file
+        for page, words in claim.places
+        if page == file
         for span in spans(text, words)
     ]
-    apart = [span for place, words in NO_CLAIMS if place == file for span in spans(text, words)]
+    apart = [span for page, words in NO_CLAIMS if page == file for span in spans(text, words)]
     unlisted = []
-    for found in RATIO.finditer(text):
-        if any(first <= found.start() and found.end() <= last for first, last in apart):
+    for match in RATIO.finditer(text):
+        if any(first <= match.start() and match.end() <= last for first, last in apart):
             continue
         quoted = {
             number
             for (first, last), number in listed
-            if first <= found.start() and found.end() <= last
+            if first <= match.start() and match.end() <= last
         }
-        numbers = {WORDS.get(word, word) for word in re.findall(NUMBER, found[0])}
+        numbers = {WORDS.get(word, word) for word in re.findall(NUMBER, match[0])}
         if not numbers <= quoted:
-            unlisted.append(text[max(0, found.start() - 40) : found.end() + 40])
+            unlisted.append(text[max(0, match.start() - 40) : match.end() + 40])
     assert not unlisted, f"benchmarks/claims.toml has no claim for: {unlisted}"
 
 
@@ -136,31 +136,31 @@ COMMIT = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,40}\b")
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
 def test_a_kept_result_names_a_commit(path: Path) -> None:
     record = path.parent / "run.json" if path.name == "report.html" else path.with_suffix(".json")
-    texts = [each.read_text() for each in (path, record) if each.is_file()]
+    texts = [source.read_text() for source in (path, record) if source.is_file()]
     assert any(COMMIT.search(text) for text in texts), "which commit can repeat it?"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.name)
 def test_what_a_kept_result_names_is_there_or_a_commit_has_it(path: Path) -> None:
     text = path.read_text()
-    gone = {
+    absent_modules = {
         module
         for module in re.findall(r"python -m (benchmarks(?:\.\w+)+)", text)
         if not is_there(module)
     }
-    told = re.findall(r"Commit `[0-9a-f]{8,}` has `python -m (\S+)`", text)
-    missing = gone - set(told)
+    kept_modules = re.findall(r"Commit `[0-9a-f]{8,}` has `python -m (\S+)`", text)
+    missing = absent_modules - set(kept_modules)
     assert not missing, "a line must say: Commit `…` has `python -m …`"
 
 
 def test_texts_name_no_module_that_is_gone() -> None:
-    gone = {
+    absent_modules = {
         (path.name, module)
         for path in TEXTS
         for module in re.findall(r"\b(benchmarks\.[a-z]\w+)", path.read_text())
         if not module.endswith(".md") and not is_there(module)
     }
-    assert not gone
+    assert not absent_modules
 
 
 def test_the_history_has_the_commits() -> None:
@@ -173,8 +173,8 @@ def test_the_history_has_the_commits() -> None:
     named = {command.commit for command in COMMANDS.values()}
     for path in RESULTS.glob("*.md"):
         named.update(re.findall(r"[Cc]ommit `([0-9a-f]{8,})`", path.read_text()))
-    asked = "".join(f"{commit}\n" for commit in sorted(named))
+    request_text = "".join(f"{commit}\n" for commit in sorted(named))
     answers = subprocess.run(
-        [*git, "cat-file", "--batch-check"], input=asked, capture_output=True, text=True
+        [*git, "cat-file", "--batch-check"], input=request_text, capture_output=True, text=True
     )
     assert "missing" not in answers.stdout

@@ -117,9 +117,9 @@ def test_searches_are_nested(client: Client, search: Any, where: dict[str, Any])
     grid, name = {"estimator__weights": ["uniform", "distance"]}, "split1_test_score"
     here = search(clone(inner), grid, cv=2).fit(X, y)
     where = {"client": client} if "client" in where else where
-    there = search(inner.set_params(client=client), grid, cv=2, **where).fit(X, y)
-    assert there.cv_results_[name].tolist() == here.cv_results_[name].tolist()
-    assert there.best_estimator_.client is client
+    client_search = search(inner.set_params(client=client), grid, cv=2, **where).fit(X, y)
+    assert client_search.cv_results_[name].tolist() == here.cv_results_[name].tolist()
+    assert client_search.best_estimator_.client is client
 
 
 def test_the_estimator_of_a_backend_keeps_it_as_long_as_it_stays(one_worker: Client) -> None:

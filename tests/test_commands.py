@@ -32,8 +32,8 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    said = capsys.readouterr().out
-    assert all(f"\n  {name} " in said for name in typed_names())
+    output = capsys.readouterr().out
+    assert all(f"\n  {name} " in output for name in typed_names())
 
 
 def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
         "from sklearn.dummy import DummyClassifier\nclass Mine(DummyClassifier): pass\n"
     )
     program = "import sys; from pipelines.__main__ import main; sys.exit(main())"
-    asked = ["cross-validate", "--estimator", "mine.Mine", "--dry-run"]
+    arguments = ["cross-validate", "--estimator", "mine.Mine", "--dry-run"]
     # -P: as of an installed script, the current folder is not on the path.
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program, *asked],
+        [sys.executable, "-P", "-c", program, *arguments],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -157,9 +157,9 @@ def test_a_dry_run_runs_nothing(
     command: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "none"
-    more = ["--dry-run", "--results", str(folder), "--cluster", "local"]
-    assert main([*command.split(), *more]) == 0
-    said = capsys.readouterr().out
-    assert words in said
-    assert "nothing was run" in said
+    extra_words = ["--dry-run", "--results", str(folder), "--cluster", "local"]
+    assert main([*command.split(), *extra_words]) == 0
+    output = capsys.readouterr().out
+    assert words in output
+    assert "nothing was run" in output
     assert not folder.exists()

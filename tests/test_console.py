@@ -21,9 +21,9 @@ def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture
     echo("best of \x1b[31mred\x07")
     echo("image caf\udce9.png")
     print_error("svm_grid", "class '\x1b[2J' is rare")
-    said = capsys.readouterr()
-    assert said.out == "best of \\x1b[31mred\\x07\nimage caf\\xe9.png\n"
-    assert said.err == "svm-grid: class '\\x1b[2J' is rare\n"
+    streams = capsys.readouterr()
+    assert streams.out == "best of \\x1b[31mred\\x07\nimage caf\\xe9.png\n"
+    assert streams.err == "svm-grid: class '\\x1b[2J' is rare\n"
 
 
 def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,13 +157,13 @@ def test_a_phase_is_named_once_it_lasts(
     seconds: float, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipelines.console.SECONDS_OF_SILENCE", 0.001 if seconds else 60.0)
-    said: list[str] = []
+    echoed_lines: list[str] = []
     named = threading.Event()
 
     def note(line: str) -> None:
-        said.append(line)
+        echoed_lines.append(line)
         named.set()
 
     with phase(note, "refit"):
         assert named.wait(seconds) == bool(lines)
-    assert said == lines
+    assert echoed_lines == lines

@@ -58,27 +58,31 @@ LESS = {
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [text for found, text in BLOCK.findall(page.read_text()) if found == language]
+    return [
+        text
+        for block_language, text in BLOCK.findall(page.read_text())
+        if block_language == language
+    ]
 
 
 def commands() -> list[tuple[str, str]]:
     """Each command, with the first page that shows it."""
-    found: dict[str, str] = {}
+    page_names: dict[str, str] = {}
     for page in PAGES:
         for block in blocks(page, ""):
             for line in block.replace("\\\n", " ").splitlines():
                 command = " ".join(re.sub(r"\s+#.*", "", line).split())
                 if COMMAND.fullmatch(command):
-                    found.setdefault(as_module(command), page.name)
-    return [(page, command) for command, page in found.items()]
+                    page_names.setdefault(as_module(command), page.name)
+    return [(page, command) for command, page in page_names.items()]
 
 
 def as_module(command: str) -> str:
     """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
 
-    def module(found: re.Match[str]) -> str:
-        assert found[1] in typed_names(), found[0]
-        return f"python -m pipelines.{found[1].replace('-', '_')}"
+    def module(match: re.Match[str]) -> str:
+        assert match[1] in typed_names(), match[0]
+        return f"python -m pipelines.{match[1].replace('-', '_')}"
 
     command = re.sub(r"\bpleasingly ([a-z]\S*)", module, command)
     return command.replace("pleasingly --", "python -m pipelines --")
@@ -103,18 +107,18 @@ def here(command: str, where: Path, status: int = 0) -> str:
     """Run ``python -m MODULE OPTION...`` in this process; give what it said."""
     python, _, module, *words = shlex.split(command)
     assert python == "python"
-    said = io.StringIO()
+    output = io.StringIO()
     with (
         contextlib.chdir(where),
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
     ):
         try:
             done = program(module).main(words)
         except SystemExit as end:  # of a parser: --help, or a mistake
             done = end.code or 0
-    assert done == status, said.getvalue()
-    return said.getvalue()
+    assert done == status, output.getvalue()
+    return output.getvalue()
 
 
 def program(module: str) -> Any:
@@ -172,9 +176,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
         (profile,) = blocks(ROOT / "docs" / "how-to" / "slurm.md", "yaml")
-        own = folder / "config" / "pleasingly" / "mysite.yaml"
-        own.parent.mkdir(parents=True)
-        own.write_text(profile)
+        profile_path = folder / "config" / "pleasingly" / "mysite.yaml"
+        profile_path.parent.mkdir(parents=True)
+        profile_path.write_text(profile)
         yield folder
 
 
@@ -265,10 +269,10 @@ def predict_table(command: str, sandbox: Path) -> None:
 
 
 def dry(command: str, sandbox: Path) -> None:
-    said = here(f"{command} --dry-run", sandbox)
-    assert "nothing was run" in said
+    output = here(f"{command} --dry-run", sandbox)
+    assert "nothing was run" in output
     if "--cluster slurm" in command:
-        assert "#SBATCH" in said
+        assert "#SBATCH" in output
 
 
 def dry_without_ranks(command: str, sandbox: Path) -> None:
@@ -280,23 +284,23 @@ def with_own_class(command: str, sandbox: Path) -> None:
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
     (sandbox / "mine.py").write_text(code)
-    said = run(f"{command} --limit 100 --folds 2 --workers 1", sandbox)
-    assert "mine.NearestMean" in said
+    output = run(f"{command} --limit 100 --folds 2 --workers 1", sandbox)
+    assert "mine.NearestMean" in output
 
 
 def with_own_network(command: str, sandbox: Path) -> None:
     """Before predict, of the run that the page trains."""
     if " predict " in command and not (sandbox / "own-run").exists():
-        own = "--network nets.py:Small --results own-run"
-        here(f"python -m pipelines.nn_bagging --limit 100 {own} {FEW_NETS}", sandbox)
+        network_options = "--network nets.py:Small --results own-run"
+        here(f"python -m pipelines.nn_bagging --limit 100 {network_options} {FEW_NETS}", sandbox)
     few = "" if " predict " in command else f" --limit 100 {FEW_NETS}"
     few = " --limit 100 --folds 2 --cluster threads" if "cross_validate" in command else few
     here(re.sub(r"\bRUN\b", "own-run", command) + few, sandbox)
 
 
 def on_gpus(command: str, sandbox: Path) -> None:
-    said = here(command, sandbox, status=0 if visible_gpus() else 2)
-    assert visible_gpus() or "needs a GPU" in said
+    output = here(command, sandbox, status=0 if visible_gpus() else 2)
+    assert visible_gpus() or "needs a GPU" in output
 
 
 def parsed(command: str, sandbox: Path) -> None:
@@ -325,9 +329,9 @@ def in_a_container(command: str, sandbox: Path) -> None:
     image, *words = command.removeprefix("apptainer run ").removeprefix("--nv ").split()
     assert image in {"pleasingly-cpu.sif", "pleasingly-gpu.sif"}
     also = "--version" if words == ["lab"] else "--dry-run"
-    said = run(f"{ROOT}/cluster_setup/containers/entrypoint.sh {' '.join(words)} {also}", sandbox)
+    output = run(f"{ROOT}/cluster_setup/containers/entrypoint.sh {' '.join(words)} {also}", sandbox)
     if words != ["lab"]:
-        assert "nothing was run" in said
+        assert "nothing was run" in output
         same = as_module(f"pleasingly {' '.join(words)}")
         if same not in {shown for _, shown in commands()}:  # those are run by themselves
             here(same, sandbox)
@@ -393,8 +397,8 @@ def test_the_pages_show_commands() -> None:
 @pytest.mark.parametrize(
     ("page", "command"),
     [
-        pytest.param(*one, marks=pytest.mark.figures if "pipelines.report" in one[1] else ())
-        for one in commands()
+        pytest.param(*case, marks=pytest.mark.figures if "pipelines.report" in case[1] else ())
+        for case in commands()
     ],
 )
 def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> None:

@@ -24,11 +24,11 @@ CONDA_ALONE = {"python", "cuda-version", "pip"}
 
 def conda() -> dict[str, str]:
     content = yaml.safe_load((ROOT / "environment.yml").read_text())
-    found = {}
+    versions = {}
     for line in content["dependencies"]:
         name, version = re.fullmatch(r"([a-z0-9.-]+)(.*)", line).groups()
-        found[name] = version
-    return found
+        versions[name] = version
+    return versions
 
 
 def pip() -> dict[str, SpecifierSet]:

@@ -37,7 +37,11 @@ def graph_of_imports() -> dict[str, set[str]]:
 def test_a_command_is_imported_by_its_name_in_the_list_alone() -> None:
     commands, graph = {command.module for command in COMMANDS.values()}, graph_of_imports()
     assert commands <= graph.keys()
-    assert {name: found for name, own in graph.items() if (found := own & commands)} == {}
+    assert {
+        name: imported_commands
+        for name, imports in graph.items()
+        if (imported_commands := imports & commands)
+    } == {}
 
 
 def test_imports_have_no_circle() -> None:

@@ -43,7 +43,7 @@ FACTS = {
 
 def assert_equal_runs(folder: Path, expected: Path) -> None:
     tables = (
-        cells(one).drop(columns="n_steps_made", errors="ignore") for one in (folder, expected)
+        cells(run).drop(columns="n_steps_made", errors="ignore") for run in (folder, expected)
     )
     pd.testing.assert_frame_equal(*tables)
     for fact in FACTS[record(folder)["command"]]:
@@ -63,7 +63,7 @@ def left_off(finished: Path, folder: Path, **changes: object) -> Path:
 
 
 def write_journal(folder: Path, lines: list[dict]) -> None:
-    (folder / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (folder / "journal.jsonl").write_text("".join(json.dumps(task) + "\n" for task in lines))
 
 
 # Each command by another signal; svm_grid by others, too: tests/chaos, and behind Slurm.
@@ -92,15 +92,15 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
         program.send_signal(how)
         if how == signal.SIGTERM:  # asking again does not disturb the closing
             program.send_signal(signal.SIGINT)
-    _, said = program.communicate()
+    _, complaints = program.communicate()
     if how == signal.SIGKILL:
         assert program.returncode == -signal.SIGKILL
     else:
         assert program.returncode == 1
-        lines = said.strip().splitlines()
+        lines = complaints.strip().splitlines()
         typed = command.replace("_", "-")
         assert lines[-1].startswith(f"{typed}: stopped on request; finished fits are saved in")
-        assert "Traceback" not in said
+        assert "Traceback" not in complaints
         assert len(lines) == 1 or how == signal.SIGTERM
         assert record(folder)["status"] == "stopped"
     kept = (folder / "journal.jsonl").read_bytes()
@@ -122,12 +122,12 @@ def test_a_finished_run_has_nothing_to_resume(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder, said = finished_of(command)
+    folder, output = finished_of(command)
     before = {path: path.read_bytes() for path in folder.iterdir() if path.suffix != ".html"}
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
     monkeypatch.chdir(folder)  # nor the directory it was begun in
     assert import_module(f"pipelines.{command}").main(["--resume", str(folder)]) == 0
-    assert summary(said, 5)[:-1] == summary(capsys.readouterr().out, 5)[:-1]
+    assert summary(output, 5)[:-1] == summary(capsys.readouterr().out, 5)[:-1]
     assert before == {path: path.read_bytes() for path in before}
 
 
@@ -141,8 +141,8 @@ def test_tasks_of_shared_fits_are_resumed_in_part(
     write_journal(folder, [task | {"rows": task["rows"][:1]} for task in tasks_of(folder)])
     resume = ["--resume", str(folder), "--quiet", "--cluster", "threads"]
     assert import_module("pipelines.cross_validate").main(resume) == 0
-    told = ["n_fits", "n_steps", "n_steps_made"]
-    tables = (cells(one).drop(columns=told) for one in (folder, finished))
+    counters = ["n_fits", "n_steps", "n_steps_made"]
+    tables = (cells(run).drop(columns=counters) for run in (folder, finished))
     pd.testing.assert_frame_equal(*tables)
 
 
@@ -152,14 +152,14 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
     finished, _ = finished_of("svm_grid")
     folder = left_off(finished, tmp_path / "copy")
     lines = tasks_of(folder)
-    told = [row for row in lines[0]["rows"] if row["fold"] == 1]
-    lines[0] |= {"task": "svm-gamma=… fold=1 3 C", "rows": told}
+    rows = [row for row in lines[0]["rows"] if row["fold"] == 1]
+    lines[0] |= {"task": "svm-gamma=… fold=1 3 C", "rows": rows}
     write_journal(folder, lines)
     assert main(["--resume", str(folder), "--quiet", "--cluster", "threads"]) == 0
     after = tasks_of(folder)
     assert after[:3] == lines
     # On a busy machine the two folds may be a line each, as those of a long task are.
-    assert {row["fold"] for one in after[3:] for row in one["rows"]} == {0, 2}
+    assert {row["fold"] for task in after[3:] for row in task["rows"]} == {0, 2}
     assert_equal_runs(folder, finished)
 
 
@@ -202,23 +202,23 @@ def test_a_dry_run_says_what_is_left_of_a_run(
         finished, tmp_path / "run", status="stopped", wall_seconds=90.0, cluster=cluster
     )
     lines = [task | {"seconds": 4.8} for task in tasks_of(folder)]
-    some = lines[:25]  # two minutes in all
+    first_lines = lines[:25]  # two minutes in all
 
-    def said() -> str:
+    def resume_line() -> str:
         assert main(["--resume", str(folder), "--dry-run"]) == 0
-        (line,) = [one for one in capsys.readouterr().out.splitlines() if "resume" in one]
+        (line,) = [text for text in capsys.readouterr().out.splitlines() if "resume" in text]
         return line
 
-    write_journal(folder, some)
-    done, left = (sum(one["cost"] for one in part) for part in (some, lines[25:]))
-    about_left = f"about {time_text(120 / 2 * left / done)} with the same number of workers"
-    assert said().endswith(f"25 of 100 fits done in 1:30 min, 75 left, {about_left}")
+    write_journal(folder, first_lines)
+    done, cost_left = (sum(task["cost"] for task in part) for part in (first_lines, lines[25:]))
+    about_left = f"about {time_text(120 / 2 * cost_left / done)} with the same number of workers"
+    assert resume_line().endswith(f"25 of 100 fits done in 1:30 min, 75 left, {about_left}")
     before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
     with Journal(folder / "journal.jsonl"):  # while another process goes on with it
-        assert said().startswith("resume")
+        assert resume_line().startswith("resume")
     assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
     (folder / "journal.jsonl").unlink()
-    assert said() == f"resume     {folder}: no fit is finished yet, 100 to do"
+    assert resume_line() == f"resume     {folder}: no fit is finished yet, 100 to do"
 
 
 @pytest.mark.slow
@@ -305,8 +305,8 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.getcwd()},
     )
     assert done.returncode == 2
-    (said,) = done.stderr.splitlines()
-    assert "the working directory no longer exists" in said
+    (message,) = done.stderr.splitlines()
+    assert "the working directory no longer exists" in message
 
 
 ENDLESS = """
@@ -362,9 +362,9 @@ def test_nobody_waits_for_a_thread_that_nothing_interrupts(
         assert program.poll() is None, program.communicate()
         time.sleep(0.02)
     program.send_signal(signal.SIGINT)
-    said, complaint = program.communicate()
+    output, complaint = program.communicate()
     assert program.returncode == status, complaint
     stopped = "stopped on request; nothing has finished yet in run; resume with"
-    assert stopped in (complaint if status else said)
+    assert stopped in (complaint if status else output)
     assert len(complaint.splitlines()) == status
     assert record(tmp_path / "run")["status"] == "stopped"

@@ -118,12 +118,12 @@ def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page: P
     """``python docs/render_notebooks.py NAME`` makes a page anew."""
     notebook = NOTEBOOKS[0].parent / f"{page.stem}.ipynb"
     text = page.read_text()
-    place = 0
+    position = 0
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "\n".join(line.rstrip() for line in "".join(cell["source"]).splitlines())
-        found = text.find(source, place)
-        assert found >= 0, f"{page.name} lacks, or has at another place: {source[:60]}"
-        place = found + len(source)
+        start = text.find(source, position)
+        assert start >= 0, f"{page.name} lacks, or has at another place: {source[:60]}"
+        position = start + len(source)
     figures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
     drawn = [figure for figure in figures if not figure.startswith("attachment:")]
     assert drawn
@@ -163,12 +163,12 @@ def test_make_notebooks_takes_another_port_for_dashboards_where_the_usual_is_tak
             stderr=log,
         )
         try:
-            while not (said := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))):
+            while not (runtime_files := list((tmp_path / "RUNTIME").glob("jpserver-*.json"))):
                 assert server.poll() is None, (tmp_path / "log").read_text()
                 time.sleep(0.1)
             while True:
                 try:
-                    address = json.loads(said[0].read_text())["url"]
+                    address = json.loads(runtime_files[0].read_text())["url"]
                     settings = "lab/api/settings/dask-labextension:plugin?token=only-a-test"
                     with urllib.request.urlopen(address + settings) as reply:
                         panel = json.load(reply)["schema"]["properties"]["defaultURL"]["default"]

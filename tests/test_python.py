@@ -33,7 +33,7 @@ def code_of(path: Path) -> str:
     if path.suffix == ".md":
         return "\n".join(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S))
     cells = json.loads(path.read_text())["cells"]
-    code = "\n".join("".join(one["source"]) for one in cells if one["cell_type"] == "code")
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     return re.sub(r"^%.*$", "", code, flags=re.MULTILINE)
 
 
@@ -44,12 +44,12 @@ def test_the_package_shows_its_public_names() -> None:
 
 def test_no_two_things_have_one_name() -> None:
     for name in pipelines.__all__:
-        found = getattr(pipelines, name)
+        member = getattr(pipelines, name)
         places = {
-            id(getattr(import_module(f"pipelines.{one}"), name, found))
-            for one in ("graph", "report", "search", "bagging", "data", "run")
+            id(getattr(import_module(f"pipelines.{package}"), name, member))
+            for package in ("graph", "report", "search", "bagging", "data", "run")
         }
-        assert places == {id(found)}, name
+        assert places == {id(member)}, name
     assert isinstance(pipelines.pagerank, ModuleType)
 
 
@@ -61,7 +61,7 @@ def test_what_is_shown_is_public(path: Path) -> None:
             "cluster_setup",
         ):
             public = import_module(str(node.module)).__all__
-            assert {one.name for one in node.names} <= set(public), node.module
+            assert {alias.name for alias in node.names} <= set(public), node.module
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -70,14 +70,14 @@ def test_a_command_has_the_signature_of_its_options(name: str) -> None:
     options = {field.name: field for field in fields(command.Options)}
     parameters = inspect.signature(command.run).parameters
     assert set(options) - set(parameters) <= {"estimators", "config"}
-    for one in parameters.values():
-        assert one.default == options[one.name].default
-        assert one.kind is inspect.Parameter.KEYWORD_ONLY
-        if choices := options[one.name].metadata["choices"]:
-            assert get_origin(one.annotation) is Literal
-            assert get_args(one.annotation) == tuple(choices)
+    for parameter in parameters.values():
+        assert parameter.default == options[parameter.name].default
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if choices := options[parameter.name].metadata["choices"]:
+            assert get_origin(parameter.annotation) is Literal
+            assert get_args(parameter.annotation) == tuple(choices)
         else:
-            assert not isinstance(one.annotation, str)
+            assert not isinstance(parameter.annotation, str)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -105,8 +105,8 @@ def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
     """The type line and the text of every parameter in a docstring of numpy's form."""
     text = inspect.cleandoc(documented.__doc__)
     (section,) = re.findall(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.M | re.S)
-    found = re.findall(r"^(\w+) : (.*)\n((?:^ .*\n?|^\n)*)", section, re.MULTILINE)
-    return {name: (kind, " ".join(about.split())) for name, kind, about in found}
+    matches = re.findall(r"^(\w+) : (.*)\n((?:^ .*\n?|^\n)*)", section, re.MULTILINE)
+    return {name: (kind, " ".join(about.split())) for name, kind, about in matches}
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
     ],
 )
 def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name: str) -> None:
-    found = getattr(pipelines, name)
-    described = parameters_of(found)
-    parameters = inspect.signature(found).parameters
+    member = getattr(pipelines, name)
+    described = parameters_of(member)
+    parameters = inspect.signature(member).parameters
     assert set(described) == set(parameters)
-    for one in parameters.values():
-        kind = described[one.name][0]
-        if one.default is not inspect.Parameter.empty:
-            assert "optional" in kind or "default" in kind, one.name
+    for parameter in parameters.values():
+        kind = described[parameter.name][0]
+        if parameter.default is not inspect.Parameter.empty:
+            assert "optional" in kind or "default" in kind, parameter.name
 
 
 def test_parameters_have_scikit_learns_names() -> None:
@@ -159,9 +159,9 @@ def test_an_error_of_the_cluster_names_the_parameter() -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("python") / "run"
     options = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "threads"}
-    found: Run = svm_grid.run(**options, results=folder, quiet=True)
-    assert found.path == folder
-    return found
+    result: Run = svm_grid.run(**options, results=folder, quiet=True)
+    assert result.path == folder
+    return result
 
 
 def test_a_run_has_the_answer_its_tables_and_its_figures(run: Run) -> None:

@@ -26,14 +26,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[list[str], list[str]]:
+def lines_of(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[list[str], list[str]]:
     assert main(argv) == 0
     out, err = capsys.readouterr()
     return out.splitlines(), err.splitlines()
 
 
 def test_a_wide_window_has_every_column(folder, capsys) -> None:
-    lines, complaints = said(capsys)
+    lines, complaints = lines_of(capsys)
     heads = "name started (UTC) command data best cv error test error status time"
     assert " ".join(lines[0].split()) == heads
     (svm,) = [line for line in lines if line.startswith("svm_grid-finished")]
@@ -51,7 +51,7 @@ def test_no_line_is_wider_than_the_window(folder, capsys, monkeypatch, width) ->
     record["dataset"]["name"] = "measurements of the second campaign.csv"
     (folder / "svm_grid-finished" / "run.json").write_text(json.dumps(record))
     monkeypatch.setenv("COLUMNS", str(width))
-    lines, _ = said(capsys)
+    lines, _ = lines_of(capsys)
     table = [line for line in lines if not line.startswith("(no room")]
     assert max(map(len, table)) <= width
     names = {line[: len("nn_bagging-finish")] for line in lines}
@@ -63,7 +63,9 @@ def test_no_line_is_wider_than_the_window(folder, capsys, monkeypatch, width) ->
 
 
 def test_rows_are_chosen_and_sorted(folder, capsys) -> None:
-    lines, complaints = said(capsys, "results", "--sort", "test_error", "--where", "test_error<9%")
+    lines, complaints = lines_of(
+        capsys, "results", "--sort", "test_error", "--where", "test_error<9%"
+    )
     assert [line.split()[0] for line in lines[1:]] == [
         "svm_grid-finished",
         "nn_bagging-finished",
@@ -71,11 +73,11 @@ def test_rows_are_chosen_and_sorted(folder, capsys) -> None:
     ]
     assert lines[-1] == "2 of 3 runs"
     assert complaints == ["runs: left out: 1 run without a test_error"]
-    lines, _ = said(
+    lines, _ = lines_of(
         capsys, "--where", "status == finished", "data == digits", "--where", "n_train>100"
     )
     assert [line.split()[0] for line in lines[1:-1]] == ["nn_bagging-finished"]
-    lines, _ = said(capsys, "--where", "data == mnist")
+    lines, _ = lines_of(capsys, "--where", "data == mnist")
     assert lines == ["0 of 3 runs"]
 
 
@@ -93,7 +95,7 @@ def test_damaged_runs_are_named_in_a_line_and_no_more_than_a_few(folder, capsys)
     for i in range(13):
         (folder / f"damaged-{i:02d}").mkdir()
         (folder / f"damaged-{i:02d}" / "run.json").write_text("{")
-    lines, complaints = said(capsys)
+    lines, complaints = lines_of(capsys)
     assert lines[-1] == "3 runs"
     assert len(complaints) == 11
     assert complaints[0].startswith(
@@ -104,7 +106,7 @@ def test_damaged_runs_are_named_in_a_line_and_no_more_than_a_few(folder, capsys)
 
 def test_a_folder_without_runs_is_said_to_have_none(folder, capsys) -> None:
     (folder / "empty").mkdir()
-    lines, complaints = said(capsys, "results/empty")
+    lines, complaints = lines_of(capsys, "results/empty")
     assert lines == ["0 runs"]
     assert complaints == [
         "runs: there is no run in results/empty; a command writes one with --results"
@@ -139,7 +141,7 @@ def test_a_page_is_written_in_place_of_the_table(folder, capsys) -> None:
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{")
     (folder / "svm_grid-finished" / "report.html").write_text("")
-    lines, _ = said(capsys, "--page", "results/runs.html", "--where", "status == finished")
+    lines, _ = lines_of(capsys, "--page", "results/runs.html", "--where", "status == finished")
     assert lines == ["results/runs.html"]
     text = (folder / "runs.html").read_text()
     assert "<h1>2 of 3 runs</h1>" in text

@@ -122,9 +122,9 @@ def test_the_fields_words_find_their_page_first(site: Path, browser: Any) -> Non
             first = page.locator("a.md-search-result__link").first
             page.wait_for_selector("a.md-search-result__link", state="attached")
             page.wait_for_timeout(200)  # of a word half typed, other pages were found
-            found = (first.get_attribute("href") or "").partition("?")[0]
-            if found.partition("#")[0] != (site / f"{name}.html").as_uri():
-                astray[word] = found
+            address = (first.get_attribute("href") or "").partition("?")[0]
+            if address.partition("#")[0] != (site / f"{name}.html").as_uri():
+                astray[word] = address
     page.close()
     assert not astray
     assert not [url for url in elsewhere if url.startswith("http")]

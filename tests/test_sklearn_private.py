@@ -35,15 +35,15 @@ def test_the_installed_version_has_every_name() -> None:
     assert all(callable(getattr(sklearn_private, name)) for name in LOCATIONS)
 
 
-@pytest.mark.parametrize("place", [("sklearn.base", "_gone"), ("sklearn._gone", "_fit_context")])
+@pytest.mark.parametrize("names", [("sklearn.base", "_gone"), ("sklearn._gone", "_fit_context")])
 def test_a_name_that_is_gone_is_told_in_one_line(
-    place: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(LOCATIONS, "fit_context", place)
+    monkeypatch.setitem(LOCATIONS, "fit_context", names)
     with pytest.raises(ImportError) as error:
         from pipelines.sklearn_private import fit_context  # noqa: F401
     assert str(error.value) == (
-        f"scikit-learn {sklearn.__version__} has no {'.'.join(place)}; install a version that this "
+        f"scikit-learn {sklearn.__version__} has no {'.'.join(names)}; install a version that this "
         f"program was tried with: {' or '.join(TRIED)}"
     )
 

@@ -15,7 +15,7 @@ from pipelines import warm_up
 from pipelines.svm import compiled
 
 
-def said(*words: str, **environment: str) -> list[str]:
+def output_lines(*words: str, **environment: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-m", "pipelines", *words],
         env=os.environ | environment,
@@ -27,8 +27,10 @@ def said(*words: str, **environment: str) -> list[str]:
 
 
 def test_what_is_there_is_not_compiled_again_and_said_where_it_is() -> None:
-    said("warm-up", "--device", "cpu")
-    for line, folder in zip(said("warm-up", "--device", "cpu"), ("cpu", "graph"), strict=True):
+    output_lines("warm-up", "--device", "cpu")
+    for line, folder in zip(
+        output_lines("warm-up", "--device", "cpu"), ("cpu", "graph"), strict=True
+    ):
         assert line.startswith("there ")
         assert folder in line.rpartition(" ")[2]
 
@@ -38,8 +40,8 @@ def test_runs_after_it_compile_nothing(tmp_path: Path) -> None:
     def kept() -> set[Path]:
         return {*tmp_path.rglob("*.nbc")}
 
-    own = {"NUMBA_CACHE_DIR": str(tmp_path / "numba")}
-    solver, ranks = said("warm-up", "--device", "cpu", **own)
+    cache_variables = {"NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    solver, ranks = output_lines("warm-up", "--device", "cpu", **cache_variables)
     assert solver.startswith("compiled   SVM solver, CPU: ")
     assert ranks.startswith("compiled   PageRank, CPU: ")
     before = kept()
@@ -51,7 +53,7 @@ def test_runs_after_it_compile_nothing(tmp_path: Path) -> None:
             ["pagerank", "--nodes", "1000"],
         )
     ):
-        said(*words, *small, "--results", str(tmp_path / str(number)), **own)
+        output_lines(*words, *small, "--results", str(tmp_path / str(number)), **cache_variables)
     assert kept() == before
 
 
@@ -94,11 +96,11 @@ def test_kernels_of_all_block_sizes_are_compiled_with_newtons_method_and_without
 ) -> None:
     from pipelines.svm.cuda import path
 
-    asked = set[tuple[int, bool]]()
+    combinations = set[tuple[int, bool]]()
 
     def search(*problem: Any, launching: Any, xp: Any) -> None:
-        asked.add((launching.block_size, launching.hard_members is None))
+        combinations.add((launching.block_size, launching.hard_members is None))
 
     monkeypatch.setattr(path, "cross_validate_path_cuda", search)
     warm_up.solve_on_gpu()
-    assert asked == {(size, newton) for size in (32, 128, 256) for newton in (True, False)}
+    assert combinations == {(size, newton) for size in (32, 128, 256) for newton in (True, False)}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.adversary import arrays, edges, faults, folders, settings, tables
-from benchmarks.adversary.case import VERDICTS, Case, Place, Verdict, judge
+from benchmarks.adversary.case import VERDICTS, Case, Sandbox, Verdict, judge
 
 # 300 inputs and 60 faults; each seed draws others of a kind's cases.
 SAMPLE = {
@@ -35,7 +35,7 @@ SAMPLE = {
 }
 N_CALLS = 271
 ROOT = Path(__file__).parents[2]
-Build = Callable[[Place], Case | Verdict]
+Build = Callable[[Sandbox], Case | Verdict]
 
 
 @dataclass(frozen=True)
@@ -64,44 +64,44 @@ def kinds(seed: int) -> dict[str, list[tuple[str, Build]]]:
     }
 
 
-def _table(make: Callable[[Place, tables.Rows], tables.Variant], rows: tables.Rows) -> Build:
-    return lambda place: tables.case_of(place, make(place, rows))
+def _table(make: Callable[[Sandbox, tables.Rows], tables.Variant], rows: tables.Rows) -> Build:
+    return lambda sandbox: tables.case_of(sandbox, make(sandbox, rows))
 
 
 def _edges(make: edges.Make, drawn: edges.Edges) -> Build:
-    return lambda place: make(place, drawn)
+    return lambda sandbox: make(sandbox, drawn)
 
 
-def try_case(place: Place, name: str, build: Build) -> Result:
+def try_case(sandbox: Sandbox, name: str, build: Build) -> Result:
     """Build a case, run it and keep its folder only if it did not hold."""
     began, command = time.monotonic(), ""
     try:
-        case = build(place)
+        case = build(sandbox)
         if isinstance(case, Verdict):
             verdict = case
         else:
             command = " ".join(case.argv)
-            verdict = judge(place, case)
+            verdict = judge(sandbox, case)
     except Exception as error:
         verdict = Verdict("untried", repr(error)[:400])
     if verdict.kind == "held":
-        shutil.rmtree(place.folder, ignore_errors=True)
+        shutil.rmtree(sandbox.folder, ignore_errors=True)
     seconds = time.monotonic() - began
-    return Result(place.kind, place.number, name, verdict, command, seconds)
+    return Result(sandbox.kind, sandbox.number, name, verdict, command, seconds)
 
 
 def try_calls(tree: Path, seed: int, numbers: Sequence[int]) -> Iterator[Result]:
     """All calls in one process; another goes on after one that fell or hung."""
     env = {**os.environ, "PYTHONPATH": f"{tree}:{ROOT}", "OMP_NUM_THREADS": "1"}
     names = _call_names(env)
-    left = [number for number in numbers if number < len(names)]
+    remaining = [number for number in numbers if number < len(names)]
     # A folder's benchmarks would hide ours: the module is given as a file.
-    while left:
+    while remaining:
         argv = [
             sys.executable,
             str(Path(__file__).with_name("calls.py")),
             str(seed),
-            *map(str, left),
+            *map(str, remaining),
         ]
         process = subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
@@ -110,7 +110,7 @@ def try_calls(tree: Path, seed: int, numbers: Sequence[int]) -> Iterator[Result]
         for line in process.stdout:
             number, *words = json.loads(line)
             if words == ["began"]:
-                left.remove(number)
+                remaining.remove(number)
                 current, began = number, time.monotonic()
                 continue
             command = f"PYTHONPATH={tree} python {argv[1]} {seed} {number}"
@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     with ThreadPoolExecutor(options.jobs) as pool:
         waiting = [
-            pool.submit(try_case, Place(root, tree, kind, number, options.seed), name, build)
+            pool.submit(try_case, Sandbox(root, tree, kind, number, options.seed), name, build)
             for kind in chosen
             if kind != "calls"
             for number, (name, build) in enumerate(all_kinds[kind])

@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.adversary.case import Case, Place
+from benchmarks.adversary.case import Case, Sandbox
 from benchmarks.adversary.figures import difference, inconsistency
 from benchmarks.adversary.tables import CV, HERE, SVM, TREE, clean
 
 ARRAY = CV, SVM
-Build = Callable[[Place], Case]
+Build = Callable[[Sandbox], Case]
 
 
 def frame(seed: int) -> pd.DataFrame:
@@ -36,26 +36,26 @@ def _parquet(
     sound: bool = True,
     **keywords: Any,
 ) -> Build:
-    def build(place: Place) -> Case:
-        data = frame(place.seed)
-        clean_path = place.folder / "twin.parquet"
+    def build(sandbox: Sandbox) -> Case:
+        data = frame(sandbox.seed)
+        clean_path = sandbox.folder / "twin.parquet"
         data.to_parquet(clean_path, index=False)
         new = change(data.copy())
-        path = place.folder / "mine.parquet"
+        path = sandbox.folder / "mine.parquet"
         if isinstance(new, pa.Table):
             pq.write_table(new, path, **keywords)
         else:
             new.to_parquet(path, **keywords)
-        command = place.random.choice([CV, TREE, SVM])
+        command = sandbox.random.choice([CV, TREE, SVM])
         words = [*command, "--target", "kind", *HERE]
-        argv = [*words, "--dataset", str(path), *options, "--results", str(place.out)]
+        argv = [*words, "--dataset", str(path), *options, "--results", str(sandbox.out)]
 
-        def check(said: str) -> str:
-            wrong = inconsistency(place.out)
+        def check(output: str) -> str:
+            wrong = inconsistency(sandbox.out)
             if wrong or not sound:
                 return wrong
-            other = place.twin([*words, "--dataset", clean_path], clean_path)
-            return difference(place.out, other, same)
+            other = sandbox.twin([*words, "--dataset", clean_path], clean_path)
+            return difference(sandbox.out, other, same)
 
         return Case(argv, check, refusal)
 
@@ -89,21 +89,21 @@ def _npz(
     sound: bool = True,
     renamed: bool = False,
 ) -> Build:
-    def build(place: Place) -> Case:
+    def build(sandbox: Sandbox) -> Case:
         X, y = digits()
-        clean_path, path = place.folder / "twin.npz", place.folder / "mine.npz"
+        clean_path, path = sandbox.folder / "twin.npz", sandbox.folder / "mine.npz"
         np.savez(clean_path, X=X, y=y)
         np.savez(path, **change(X, y))
-        words = [*place.random.choice(ARRAY), *HERE]
-        argv = [*words, "--dataset", str(path), "--results", str(place.out)]
+        words = [*sandbox.random.choice(ARRAY), *HERE]
+        argv = [*words, "--dataset", str(path), "--results", str(sandbox.out)]
 
-        def check(said: str) -> str:
-            wrong = inconsistency(place.out)
+        def check(output: str) -> str:
+            wrong = inconsistency(sandbox.out)
             if wrong or not sound:
                 return wrong
             return difference(
-                place.out,
-                place.twin([*words, "--dataset", clean_path], clean_path),
+                sandbox.out,
+                sandbox.twin([*words, "--dataset", clean_path], clean_path),
                 same,
                 not renamed,
             )
@@ -114,9 +114,9 @@ def _npz(
 
 
 def _raw(name: str, make: Callable[[], bytes]) -> Build:
-    def build(place: Place) -> Case:
-        path = place.write(name, make())
-        argv = [*CV, *HERE, "--dataset", str(path), "--results", str(place.out)]
+    def build(sandbox: Sandbox) -> Case:
+        path = sandbox.write(name, make())
+        argv = [*CV, *HERE, "--dataset", str(path), "--results", str(sandbox.out)]
         return Case(argv, refusal="must")
 
     return build
@@ -208,8 +208,8 @@ ARRAYS: dict[str, Build] = {
         _put("kind", lambda d: d.kind.where(d.index > 0)), sound=False
     ),
     "target of lists": _parquet(_put("kind", lambda d: [[k] for k in d.kind]), refusal="must"),
-    "folder of parts": lambda place: _parts(place),
-    "truncated": lambda place: _cut(place),
+    "folder of parts": lambda sandbox: _parts(sandbox),
+    "truncated": lambda sandbox: _cut(sandbox),
     "X in Fortran order": _npz(lambda X, y: {"X": np.asfortranarray(X), "y": y}),
     "X of 8 bits": _npz(lambda X, y: {"X": X.astype(np.uint8), "y": y}),
     "X of signed 8 bits, y too": _npz(
@@ -258,22 +258,23 @@ ARRAYS: dict[str, Build] = {
 }
 
 
-def _parts(place: Place) -> Case:
-    folder = place.folder / "mine.parquet"
+def _parts(sandbox: Sandbox) -> Case:
+    folder = sandbox.folder / "mine.parquet"
     folder.mkdir()
-    data = frame(place.seed)
+    data = frame(sandbox.seed)
     data[:60].to_parquet(folder / "part-0.parquet")
     data[60:].to_parquet(folder / "part-1.parquet")
-    data.to_parquet(twin := place.folder / "twin.parquet")
+    data.to_parquet(twin := sandbox.folder / "twin.parquet")
     words = [*TREE, "--target", "kind", *HERE]
-    argv = [*words, "--dataset", str(folder), "--results", str(place.out)]
+    argv = [*words, "--dataset", str(folder), "--results", str(sandbox.out)]
     return Case(
-        argv, lambda said: difference(place.out, place.twin([*words, "--dataset", twin], twin))
+        argv,
+        lambda output: difference(sandbox.out, sandbox.twin([*words, "--dataset", twin], twin)),
     )
 
 
-def _cut(place: Place) -> Case:
-    frame(place.seed).to_parquet(path := place.folder / "mine.parquet")
-    path.write_bytes(path.read_bytes()[: -place.random.randrange(1, 900)])
-    argv = [*TREE, "--target", "kind", *HERE, "--dataset", str(path), "--results", str(place.out)]
+def _cut(sandbox: Sandbox) -> Case:
+    frame(sandbox.seed).to_parquet(path := sandbox.folder / "mine.parquet")
+    path.write_bytes(path.read_bytes()[: -sandbox.random.randrange(1, 900)])
+    argv = [*TREE, "--target", "kind", *HERE, "--dataset", str(path), "--results", str(sandbox.out)]
     return Case(argv, refusal="must")

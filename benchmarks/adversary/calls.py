@@ -181,11 +181,11 @@ def search(
         plain_X, plain_y = data(rng)
         X2, y2 = (peer or make)(plain_X.copy(), plain_y.copy())
         X, y = make(plain_X, plain_y)
-        more = fit(rng, len(y)) if fit else {}
+        fit_options = fit(rng, len(y)) if fit else {}
         kept = {"cv": 3, **keywords}
         answers = both(
-            lambda: SVMGridSearch(param_grid=grid, tol=tol, **kept).fit(X, y, **more),
-            lambda: GridSearchCV(SVC(tol=tol), grid, **kept).fit(X2, y2, **more),
+            lambda: SVMGridSearch(param_grid=grid, tol=tol, **kept).fit(X, y, **fit_options),
+            lambda: GridSearchCV(SVC(tol=tol), grid, **kept).fit(X2, y2, **fit_options),
         )
         if answers is not None:
             results_agree(*answers, rows / max(len(y) // 3, 1))
@@ -509,7 +509,7 @@ CALLS: dict[str, Any] = {
             ("shrinking", "no"),
         ]
     },
-    **{f"SVC, {more}": svc(same, slack=0.04, **more) for more in KERNELS},
+    **{f"SVC, {kernel}": svc(same, slack=0.04, **kernel) for kernel in KERNELS},
     "SVR, shifted target": svr(lambda X, y: (X, y + 1e8)),
     "SVR, target scaled by 1e-8": svr(lambda X, y: (X, y * 1e-8), epsilon=1e-10, C=1e-6),
     "SVR, target scaled by 1e8": svr(lambda X, y: (X, y * 1e8), epsilon=1e6, C=1e8),

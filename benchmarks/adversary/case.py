@@ -52,11 +52,11 @@ class Case:
 @dataclass
 class Ended:
     status: int
-    said: str
+    output: str
     complained: str
 
 
-class Place:
+class Sandbox:
     """Where a case is built: a folder, random numbers and the program's tree."""
 
     locks: dict[str, threading.Lock] = {}  # noqa: RUF012
@@ -79,9 +79,9 @@ class Place:
     def command(self, argv: Sequence[object]) -> list[str]:
         return [sys.executable, "-m", f"pipelines.{argv[0]}", *(str(word) for word in argv[1:])]
 
-    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+    def environment(self, additions: dict[str, str] | None = None) -> dict[str, str]:
         base = {"PYTHONPATH": str(self.tree), "OMP_NUM_THREADS": "1"}
-        return {**os.environ, **base, **(more or {})}
+        return {**os.environ, **base, **(additions or {})}
 
     def run(
         self,
@@ -103,12 +103,12 @@ class Place:
             start_new_session=True,
         )
         try:
-            said, complained = process.communicate(timeout=seconds)
+            output, complained = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             raise
-        return Ended(process.returncode, said.decode(errors="replace"), _text(complained))
+        return Ended(process.returncode, output.decode(errors="replace"), _text(complained))
 
     def _forked(self, argv: list[str], cwd: Path, seconds: float) -> Ended:
         server: Any = getattr(HERE, "server", None)
@@ -152,10 +152,10 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def judge(place: Place, case: Case) -> Verdict:
+def judge(sandbox: Sandbox, case: Case) -> Verdict:
     """Run a case and say what became of it."""
     try:
-        ended = place.run(case.argv, case.env, case.cwd)
+        ended = sandbox.run(case.argv, case.env, case.cwd)
     except subprocess.TimeoutExpired:
         return Verdict("hang", f"no end after {SECONDS} s")
     return verdict(ended, case)
@@ -168,7 +168,7 @@ def verdict(ended: Ended, case: Case) -> Verdict:
         if case.refusal == "must":
             return Verdict("wrong", "answered, was to be refused")
         try:
-            wrong = case.check(ended.said + ended.complained) if case.check else ""
+            wrong = case.check(ended.output + ended.complained) if case.check else ""
         except Exception as error:  # no table where one was promised
             wrong = f"the answer cannot be read: {error!r}"
         return Verdict("wrong", wrong) if wrong else Verdict("held")
@@ -183,8 +183,8 @@ def verdict(ended: Ended, case: Case) -> Verdict:
 
 
 def fell(ended: Ended) -> Verdict | None:
-    if "Traceback (most recent call last)" in ended.complained + ended.said:
-        return Verdict("traceback", (ended.complained or ended.said).strip()[-400:])
+    if "Traceback (most recent call last)" in ended.complained + ended.output:
+        return Verdict("traceback", (ended.complained or ended.output).strip()[-400:])
     if ended.status not in (0, 1, 2):
         words = ended.complained.strip()[-300:]
         return Verdict("traceback", f"exit status {ended.status}: {words}")

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.adversary.case import Case, Place
+from benchmarks.adversary.case import Case, Sandbox
 from benchmarks.adversary.figures import ranks_differ, read
 
 Edges = list[tuple[Any, Any, float]]
@@ -57,7 +57,7 @@ def listing(edges: Edges, sep: str = ",", head: str = "from,to,w\n", end: str = 
 
 
 def _case(
-    place: Place,
+    sandbox: Sandbox,
     name: str,
     content: bytes | str,
     edges: Edges | None,
@@ -67,21 +67,21 @@ def _case(
     base: list[str] = BASE,
     **keywords: Any,
 ) -> Case:
-    path = place.write(name, content)
+    path = sandbox.write(name, content)
     weight = ["--weight", "w"] if weighted else []
-    argv = [*base, "--edges", str(path), *weight, *options, "--results", str(place.out)]
+    argv = [*base, "--edges", str(path), *weight, *options, "--results", str(sandbox.out)]
 
-    def check(said: str) -> str:
+    def check(output: str) -> str:
         if edges is None:
             return ""
-        ranks = read(place.out)["ranks"]
+        ranks = read(sandbox.out)["ranks"]
         names = {str(node): rank for node, rank in exact(edges, **keywords).items()}
         return ranks_differ(ranks, names, 1e-8)
 
     return Case(argv, check, refusal)
 
 
-Make = Callable[[Place, Edges], Case]
+Make = Callable[[Sandbox, Edges], Case]
 
 
 def _csv(
@@ -91,8 +91,8 @@ def _csv(
     name: str = "e.csv",
     **keywords: Any,
 ) -> Make:
-    return lambda place, edges: _case(
-        place, name, change(edges), means(edges) if means else None, *options, **keywords
+    return lambda sandbox, edges: _case(
+        sandbox, name, change(edges), means(edges) if means else None, *options, **keywords
     )
 
 
@@ -118,13 +118,13 @@ def _ids(
 
 
 def _arrow(change: Callable[[Any], Any], refusal: str = "may", sound: bool = True) -> Make:
-    def make(place: Place, edges: Edges) -> Case:
+    def make(sandbox: Sandbox, edges: Edges) -> Case:
         new = change(pd.DataFrame(edges, columns=["from", "to", "w"]))
-        path = place.folder / "e.parquet"
+        path = sandbox.folder / "e.parquet"
         table = new if isinstance(new, pa.Table) else pa.Table.from_pandas(new)
         pq.write_table(table, path)
         return _case(
-            place, "e.parquet", path.read_bytes(), edges if sound else None, refusal=refusal
+            sandbox, "e.parquet", path.read_bytes(), edges if sound else None, refusal=refusal
         )
 
     return make
@@ -133,16 +133,16 @@ def _arrow(change: Callable[[Any], Any], refusal: str = "may", sound: bool = Tru
 def _personal(
     rows: Callable[[Edges], dict[str, float]], dangling: str, text: str = "node,v\n"
 ) -> Make:
-    def make(place: Place, edges: Edges) -> Case:
+    def make(sandbox: Sandbox, edges: Edges) -> Case:
         jump = rows(edges)
-        file = place.write("p.csv", text + "".join(f"{k},{v!r}\n" for k, v in jump.items()))
+        file = sandbox.write("p.csv", text + "".join(f"{k},{v!r}\n" for k, v in jump.items()))
         options = ["--personalise", str(file), "--dangling", dangling]
         names = {i for i, _, _ in edges} | {j for _, j, _ in edges}
         largest = max(jump.values())  # whose sum may be no float64 number
         jump = {node: value / largest for node, value in jump.items()}
-        more: dict[str, Any] = {"personalization": jump}
-        more["dangling"] = jump if dangling == "personalised" else dict.fromkeys(names, 1.0)
-        return _case(place, "e.csv", listing(edges), edges, *options, **more)
+        arguments: dict[str, Any] = {"personalization": jump}
+        arguments["dangling"] = jump if dangling == "personalised" else dict.fromkeys(names, 1.0)
+        return _case(sandbox, "e.csv", listing(edges), edges, *options, **arguments)
 
     return make
 
@@ -150,19 +150,22 @@ def _personal(
 def _weights(
     change: Callable[[float], str], means: Callable[[float], float] | None, refusal: str = "may"
 ) -> Make:
-    def build(place: Place, edges: Edges) -> Case:
+    def build(sandbox: Sandbox, edges: Edges) -> Case:
         body = "from,to,w\n" + "".join(f"{i},{j},{change(w)}\n" for i, j, w in edges)
         meant = [(i, j, means(w)) for i, j, w in edges] if means else None
-        return _case(place, "e.csv", body, meant, refusal=refusal)
+        return _case(sandbox, "e.csv", body, meant, refusal=refusal)
 
     return build
 
 
-def _hub(place: Place, edges: Edges) -> Case:
+def _hub(sandbox: Sandbox, edges: Edges) -> Case:
     """Weights of which one exceeds the others by 1e15: no small one may vanish."""
-    more = [*edges, ("n0", "n1", 1e15)]
+    all_edges = [*edges, ("n0", "n1", 1e15)]
     return _case(
-        place, "e.csv", "from,to,w\n" + "".join(f"{i},{j},{w!r}\n" for i, j, w in more), more
+        sandbox,
+        "e.csv",
+        "from,to,w\n" + "".join(f"{i},{j},{w!r}\n" for i, j, w in all_edges),
+        all_edges,
     )
 
 
@@ -359,6 +362,6 @@ EDGES: dict[str, Make] = {
 }
 
 
-def cases(seed: int) -> list[Callable[[Place], Case]]:
+def cases(seed: int) -> list[Callable[[Sandbox], Case]]:
     edges = drawn(seed)
-    return [lambda place, make=make: make(place, edges) for make in EDGES.values()]  # type: ignore[misc]
+    return [lambda sandbox, make=make: make(sandbox, edges) for make in EDGES.values()]  # type: ignore[misc]

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.adversary.case import Ended, Place, Verdict, fell
+from benchmarks.adversary.case import Ended, Sandbox, Verdict, fell
 from benchmarks.adversary.edges import drawn, listing
 from benchmarks.adversary.figures import difference, inconsistency
 from benchmarks.adversary.folders import records
@@ -84,7 +84,7 @@ TRAIN = [
 ]
 ALL = [GRID, LIGHT, TREES, RANKS, NETS, TRAIN]
 SECONDS = 100
-Fault = Callable[[Place], Verdict]
+Fault = Callable[[Sandbox], Verdict]
 
 
 class Session:
@@ -92,25 +92,28 @@ class Session:
 
     def __init__(
         self,
-        place: Place,
+        sandbox: Sandbox,
         argv: list[Any],
         prefix: Sequence[str] = (),
         env: Mapping[str, str] = MappingProxyType({}),
         **keywords: Any,
     ) -> None:
         self.mark = uuid.uuid4().hex
-        kept = place.environment({**env, "ADVERSARY": self.mark})
+        kept = sandbox.environment({**env, "ADVERSARY": self.mark})
         kept = {name: value for name, value in kept.items() if value != "UNSET"}
-        self.out, self.err = place.folder / f"{self.mark}.out", place.folder / f"{self.mark}.err"
+        self.out, self.err = (
+            sandbox.folder / f"{self.mark}.out",
+            sandbox.folder / f"{self.mark}.err",
+        )
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             streams = {
                 "stdin": subprocess.DEVNULL,
                 "stdout": out,
                 "stderr": err,
-                "cwd": place.folder,
+                "cwd": sandbox.folder,
             }
             self.process = subprocess.Popen(
-                [*prefix, *place.command(argv)],
+                [*prefix, *sandbox.command(argv)],
                 env=kept,
                 start_new_session=True,
                 **{**streams, **keywords},
@@ -123,12 +126,12 @@ class Session:
             self.process.send_signal(number)
 
     def all(self) -> list[psutil.Process]:
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if process.status() != "zombie" and process.environ().get("ADVERSARY") == self.mark:
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
     def children(self) -> list[psutil.Process]:
         """Workers and their nannies' helpers; never the launcher.
@@ -136,8 +139,8 @@ class Session:
         Nor Python's resource tracker: it is started again, and then writes a traceback for each
         name that it does not know, whatever program it is of.
         """
-        others = [p for p in self.all() if p.pid != self.process.pid]
-        return [p for p in others if "resource_tracker" not in " ".join(p.cmdline())]
+        descendants = [p for p in self.all() if p.pid != self.process.pid]
+        return [p for p in descendants if "resource_tracker" not in " ".join(p.cmdline())]
 
     def wait(self, seconds: float = SECONDS) -> Ended | None:
         """None after a hang; whatever is left is killed."""
@@ -167,7 +170,7 @@ class Session:
         return True
 
 
-Hurt = Callable[[Session, Path, Place], None]
+Hurt = Callable[[Session, Path, Sandbox], None]
 
 
 def judged(ended: Ended | None, sent: set[int]) -> Verdict | None:
@@ -184,18 +187,18 @@ def judged(ended: Ended | None, sent: set[int]) -> Verdict | None:
     return None
 
 
-def calm(place: Place, words: list[Any]) -> Ended | None:
+def calm(sandbox: Sandbox, words: list[Any]) -> Ended | None:
     """An undisturbed session, on threads where figures do not depend on workers."""
     if words[0] in ("pagerank", "data_parallel"):
-        return Session(place, words).wait()
+        return Session(sandbox, words).wait()
     try:
-        return place.run([*words, *THREADS], seconds=SECONDS)
+        return sandbox.run([*words, *THREADS], seconds=SECONDS)
     except subprocess.TimeoutExpired:
         return None
 
 
 def finish(
-    place: Place,
+    sandbox: Sandbox,
     argv: list[Any],
     folder: Path,
     resumable: bool = True,
@@ -211,14 +214,14 @@ def finish(
         words = [*argv, "--results", folder]
     else:
         words = [argv[0], "--resume", folder]
-    ended = calm(place, words)
+    ended = calm(sandbox, words)
     if bad := judged(ended, set()):
         return bad
     assert ended is not None
     if ended.status:
         kind = "lost" if resumable else "held"
         return Verdict(kind, f"resumed: {ended.complained.strip()[-300:]}")
-    wrong = inconsistency(folder) or difference(folder, place.twin(twin or argv, *files))
+    wrong = inconsistency(folder) or difference(folder, sandbox.twin(twin or argv, *files))
     if wrong:
         return Verdict("wrong", wrong)
     after = records(folder)
@@ -236,38 +239,38 @@ def hurt_run(
 ) -> Fault:
     """Hurt a run amid its tasks (or from its start), let it end, then resume it."""
 
-    def fault(place: Place) -> Verdict:
-        words = argv or place.random.choice(ALL)
+    def fault(sandbox: Sandbox) -> Verdict:
+        words = argv or sandbox.random.choice(ALL)
         session = Session(
-            place,
-            [*words, "--results", place.out],
-            _at(place, prefix),
-            {k: v.replace("HERE", str(place.folder)) for k, v in env.items()},
+            sandbox,
+            [*words, "--results", sandbox.out],
+            _at(sandbox, prefix),
+            {k: v.replace("HERE", str(sandbox.folder)) for k, v in env.items()},
             **keywords,
         )
         if hurt:
-            tasks = len(records(place.twin(words)))
+            tasks = len(records(sandbox.twin(words)))
             if amid and words[0] in ("pagerank", "data_parallel"):
-                session.until(0, place.out)
-                time.sleep(place.random.uniform(3, 7))
+                session.until(0, sandbox.out)
+                time.sleep(sandbox.random.uniform(3, 7))
             elif amid:
-                session.until(place.random.randrange(1, max(tasks - 1, 2)), place.out)
+                session.until(sandbox.random.randrange(1, max(tasks - 1, 2)), sandbox.out)
             else:
-                time.sleep(place.random.uniform(0.05, 6))
-            hurt(session, place.out, place)
+                time.sleep(sandbox.random.uniform(0.05, 6))
+            hurt(session, sandbox.out, sandbox)
         if bad := judged(session.wait(), session.sent):
             return bad
-        return finish(place, words, place.out)
+        return finish(sandbox, words, sandbox.out)
 
     return fault
 
 
-def _at(place: Place, words: Sequence[str]) -> list[str]:
-    return [word.replace("HERE", str(place.folder)) for word in words]
+def _at(sandbox: Sandbox, words: Sequence[str]) -> list[str]:
+    return [word.replace("HERE", str(sandbox.folder)) for word in words]
 
 
 def signals(*numbers: int, pause: float = 0.0) -> Hurt:
-    def hurt(session: Session, folder: Path, place: Place) -> None:
+    def hurt(session: Session, folder: Path, sandbox: Sandbox) -> None:
         for number in numbers:
             session.signal(number)
             time.sleep(pause)
@@ -278,10 +281,10 @@ def signals(*numbers: int, pause: float = 0.0) -> Hurt:
 def children(number: int, times: int = 1, pause: float = 0.5, share: float = 1.0) -> Hurt:
     """The signal to what the launcher has started, again and again."""
 
-    def hurt(session: Session, folder: Path, place: Place) -> None:
+    def hurt(session: Session, folder: Path, sandbox: Sandbox) -> None:
         for _ in range(times):
             for process in session.children():
-                if place.random.random() <= share:
+                if sandbox.random.random() <= share:
                     with contextlib.suppress(psutil.Error):
                         process.send_signal(number)
             time.sleep(pause)
@@ -290,7 +293,7 @@ def children(number: int, times: int = 1, pause: float = 0.5, share: float = 1.0
 
 
 def paused(who: str, seconds: float) -> Hurt:
-    def hurt(session: Session, folder: Path, place: Place) -> None:
+    def hurt(session: Session, folder: Path, sandbox: Sandbox) -> None:
         processes = {
             "all": session.all,
             "children": session.children,
@@ -306,7 +309,7 @@ def paused(who: str, seconds: float) -> Hurt:
 
 
 def on_folder(change: Callable[[Path], Any]) -> Hurt:
-    def hurt(session: Session, folder: Path, place: Place) -> None:
+    def hurt(session: Session, folder: Path, sandbox: Sandbox) -> None:
         with contextlib.suppress(FileNotFoundError):
             change(folder)
 
@@ -316,15 +319,15 @@ def on_folder(change: Callable[[Path], Any]) -> Hurt:
 def moved(change: Callable[[Path], Path | None]) -> Fault:
     """The folder changes amid a run; what is left of it is resumed where it lies, or anew."""
 
-    def fault(place: Place) -> Verdict:
-        argv = place.random.choice([GRID, LIGHT, TREES])
-        session = Session(place, [*argv, "--results", place.out])
-        session.until(place.random.randrange(1, 5), place.out)
-        here = change(place.out)
+    def fault(sandbox: Sandbox) -> Verdict:
+        argv = sandbox.random.choice([GRID, LIGHT, TREES])
+        session = Session(sandbox, [*argv, "--results", sandbox.out])
+        session.until(sandbox.random.randrange(1, 5), sandbox.out)
+        here = change(sandbox.out)
         if bad := judged(session.wait(), set()):
             return bad
-        kept = here or place.out
-        return finish(place, argv, kept, resumable=here is not None)
+        kept = here or sandbox.out
+        return finish(sandbox, argv, kept, resumable=here is not None)
 
     return fault
 
@@ -335,9 +338,9 @@ def _renamed(folder: Path) -> Path:
 
 def _replaced(folder: Path) -> Path:
     """Renamed, with an empty folder in its place."""
-    there = _renamed(folder)
+    new_folder = _renamed(folder)
     folder.mkdir()
-    return there
+    return new_folder
 
 
 def _removed(folder: Path) -> None:
@@ -359,46 +362,48 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
 
 
 def small_disk(
-    options: str, argv: list[Any], more: str = "size=64m,nr_inodes=5000", env: str = ""
+    options: str, argv: list[Any], remount_options: str = "size=64m,nr_inodes=5000", env: str = ""
 ) -> Fault:
     """The results (or the folder that ``env`` names) on a small disk; resumed on a larger one."""
 
-    def fault(place: Place) -> Verdict:
+    def fault(sandbox: Sandbox) -> Verdict:
         with ExitStack() as stack:
-            disk = stack.enter_context(mounted(place.folder / "disk", options))
-            out = place.out if env else disk / "run"
-            session = Session(place, [*argv, "--results", out], env={env: str(disk)} if env else {})
+            disk = stack.enter_context(mounted(sandbox.folder / "disk", options))
+            out = sandbox.out if env else disk / "run"
+            session = Session(
+                sandbox, [*argv, "--results", out], env={env: str(disk)} if env else {}
+            )
             if bad := judged(session.wait(), set()):
                 return bad
-            subprocess.run(["mount", "-o", f"remount,{more}", disk], check=True)
-            return finish(place, argv, out)
+            subprocess.run(["mount", "-o", f"remount,{remount_options}", disk], check=True)
+            return finish(sandbox, argv, out)
 
     return fault
 
 
 def read_only(argv: list[Any]) -> Fault:
-    def fault(place: Place) -> Verdict:
-        with mounted(place.folder / "disk", "size=64m") as disk:
-            session = Session(place, [*argv, "--results", disk / "run"])
+    def fault(sandbox: Sandbox) -> Verdict:
+        with mounted(sandbox.folder / "disk", "size=64m") as disk:
+            session = Session(sandbox, [*argv, "--results", disk / "run"])
             session.until(2, disk / "run")
             subprocess.run(["mount", "-o", "remount,ro", disk], check=False)
             bad = judged(session.wait(), set())
             subprocess.run(["mount", "-o", "remount,rw", disk], check=False)
-            return bad or finish(place, argv, disk / "run")
+            return bad or finish(sandbox, argv, disk / "run")
 
     return fault
 
 
-def edited(change: Callable[[Path, Place], Any], sound: bool, pagerank: bool = False) -> Fault:
+def edited(change: Callable[[Path, Sandbox], Any], sound: bool, pagerank: bool = False) -> Fault:
     """The data are changed between a stop and ``--resume``.
 
     sound : they mean the same, so that the run must go on; else it must refuse
     """
 
-    def fault(place: Place) -> Verdict:
-        data = place.write(
+    def fault(sandbox: Sandbox) -> Verdict:
+        data = sandbox.write(
             "mine.csv",
-            listing(drawn(place.seed, 400, 9000)) if pagerank else text(clean(place.seed, 400)),
+            listing(drawn(sandbox.seed, 400, 9000)) if pagerank else text(clean(sandbox.seed, 400)),
         )
         base = (
             [
@@ -428,25 +433,25 @@ def edited(change: Callable[[Path, Place], Any], sound: bool, pagerank: bool = F
                 *THREADS,
             ]
         )
-        twin = place.twin(base, data)
-        session = Session(place, [*base, "--results", place.out])
+        twin = sandbox.twin(base, data)
+        session = Session(sandbox, [*base, "--results", sandbox.out])
         if pagerank:
-            time.sleep(place.random.uniform(4, 7))
+            time.sleep(sandbox.random.uniform(4, 7))
         else:
-            session.until(2, place.out)
+            session.until(2, sandbox.out)
         session.signal(signal.SIGKILL)
         session.wait()
         for process in session.all():
             process.kill()
-        change(data, place)
-        if not (place.out / "run.json").exists():
+        change(data, sandbox)
+        if not (sandbox.out / "run.json").exists():
             return Verdict("held", "killed before it began")
-        ended = Session(place, [base[0], "--resume", place.out]).wait()
+        ended = Session(sandbox, [base[0], "--resume", sandbox.out]).wait()
         if bad := judged(ended, set()):
             return bad
         assert ended is not None
         if ended.status == 0:
-            wrong = inconsistency(place.out) or difference(place.out, twin)
+            wrong = inconsistency(sandbox.out) or difference(sandbox.out, twin)
             wrong = wrong or ("" if sound else "resumed with other data, was to be refused")
             return Verdict("wrong", wrong) if wrong else Verdict("held")
         return Verdict("lost", ended.complained.strip()) if sound else Verdict("held")
@@ -454,21 +459,21 @@ def edited(change: Callable[[Path, Place], Any], sound: bool, pagerank: bool = F
     return fault
 
 
-def _touched(path: Path, place: Place) -> None:
+def _touched(path: Path, sandbox: Sandbox) -> None:
     os.utime(path, (1, 1))
 
 
-def _piped(path: Path, place: Place) -> None:
+def _piped(path: Path, sandbox: Sandbox) -> None:
     path.unlink()
     os.mkfifo(path)
 
 
-def _linked(path: Path, place: Place) -> None:
+def _linked(path: Path, sandbox: Sandbox) -> None:
     path.rename(path.with_name("m2.csv"))
     path.symlink_to("m2.csv")
 
 
-def _as_long(path: Path, place: Place) -> None:
+def _as_long(path: Path, sandbox: Sandbox) -> None:
     """Another edge, in a file of the same size and time."""
     stat = path.stat()
     path.write_text(path.read_text().replace("n1,", "n2,", 1))
@@ -478,90 +483,90 @@ def _as_long(path: Path, place: Place) -> None:
 def twice(*argv: list[Any], resume: bool = False, link: bool = False) -> Fault:
     """Two sessions in one folder at once: one answers rightly, the other is refused."""
 
-    def fault(place: Place) -> Verdict:
-        words = place.random.choice(list(argv))
-        where = place.folder / "link" if link else place.out
+    def fault(sandbox: Sandbox) -> Verdict:
+        words = sandbox.random.choice(list(argv))
+        where = sandbox.folder / "link" if link else sandbox.out
         if link:
-            where.symlink_to(place.out)
-        first = [*words, "--results", place.out]
+            where.symlink_to(sandbox.out)
+        first = [*words, "--results", sandbox.out]
         if resume:
-            session = Session(place, first)
-            session.until(2, place.out)
+            session = Session(sandbox, first)
+            session.until(2, sandbox.out)
             session.signal(signal.SIGKILL)
             session.wait()
-            first = [words[0], "--resume", place.out]
+            first = [words[0], "--resume", sandbox.out]
         second = [words[0], "--resume", where] if resume else [*words, "--results", where]
-        sessions = [Session(place, line) for line in (first, second)]
+        sessions = [Session(sandbox, line) for line in (first, second)]
         ends = [session.wait() for session in sessions]
         for ended in ends:
             if bad := judged(ended, set()):
                 return bad
         done = sum(ended is not None and ended.status == 0 for ended in ends)
         if done != 1:
-            said = [ended.complained.strip()[-120:] for ended in ends if ended]
-            return Verdict("wrong", f"{done} of two sessions ended with 0: {said}")
-        wrong = inconsistency(place.out) or difference(place.out, place.twin(words))
+            endings = [ended.complained.strip()[-120:] for ended in ends if ended]
+            return Verdict("wrong", f"{done} of two sessions ended with 0: {endings}")
+        wrong = inconsistency(sandbox.out) or difference(sandbox.out, sandbox.twin(words))
         return Verdict("wrong", wrong) if wrong else Verdict("held")
 
     return fault
 
 
-def same_second(place: Place) -> Verdict:
+def same_second(sandbox: Sandbox) -> Verdict:
     """Four runs without ``--results`` at once: each has a folder of its own."""
     words = ["svm_grid", "--limit", "100", "--n-c", "2", "--n-gamma", "2", "--folds", "2", *THREADS]
-    sessions = [Session(place, words) for _ in range(4)]
+    sessions = [Session(sandbox, words) for _ in range(4)]
     ends = [session.wait() for session in sessions]
     for ended in ends:
         if bad := judged(ended, set()):
             return bad
     done = [ended for ended in ends if ended and ended.status == 0]
-    runs = [run.parent for run in place.folder.glob("results/*/run.json")]
+    runs = [run.parent for run in sandbox.folder.glob("results/*/run.json")]
     if len(runs) != len(done):
         return Verdict("lost", f"{len(done)} runs ended well, {len(runs)} folders")
     wrong = [
-        why for run in runs if (why := inconsistency(run) or difference(run, place.twin(words)))
+        why for run in runs if (why := inconsistency(run) or difference(run, sandbox.twin(words)))
     ]
     return Verdict("wrong", wrong[0]) if wrong else Verdict("held")
 
 
 def taken(argv: list[Any], port: int, *words: str) -> Fault:
-    def fault(place: Place) -> Verdict:
+    def fault(sandbox: Sandbox) -> Verdict:
         with socket.socket() as held:
             with contextlib.suppress(OSError):
                 held.bind(("0.0.0.0", port))
                 held.listen()
-            return hurt_run([*argv, *words])(place)
+            return hurt_run([*argv, *words])(sandbox)
 
     return fault
 
 
-def cwd_gone(place: Place) -> Verdict:
+def cwd_gone(sandbox: Sandbox) -> Verdict:
     """The folder that the program is started in is removed."""
-    away = place.folder / "away"
+    away = sandbox.folder / "away"
     away.mkdir()
     prefix = ["sh", "-c", f'cd {away} && rmdir {away} && exec "$@"', "sh"]
-    return hurt_run(LIGHT, prefix=prefix)(place)
+    return hurt_run(LIGHT, prefix=prefix)(sandbox)
 
 
-def again_and_again(place: Place) -> Verdict:
+def again_and_again(sandbox: Sandbox) -> Verdict:
     """Resumed and killed until nothing is left: no record is ever lost."""
-    argv = place.random.choice([GRID, TREES, NETS])
-    words = [*argv, "--results", place.out]
+    argv = sandbox.random.choice([GRID, TREES, NETS])
+    words = [*argv, "--results", sandbox.out]
     seen: dict[str, float] = {}
     for _ in range(4):
-        session = Session(place, words)
-        time.sleep(place.random.uniform(3, 7))
-        number = place.random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        session = Session(sandbox, words)
+        time.sleep(sandbox.random.uniform(3, 7))
+        number = sandbox.random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         session.signal(number)
         if bad := judged(session.wait(), session.sent):
             return bad
-        found = records(place.out)
-        if lost := [task for task in seen if found.get(task) != seen[task]]:
+        by_task = records(sandbox.out)
+        if lost := [task for task in seen if by_task.get(task) != seen[task]]:
             return Verdict("lost", f"records lost or made again: {lost[:3]}")
-        seen = found
-        if (place.out / "run.json").exists():
-            words = [argv[0], "--resume", place.out]
-    return finish(place, argv, place.out)
+        seen = by_task
+        if (sandbox.out / "run.json").exists():
+            words = [argv[0], "--resume", sandbox.out]
+    return finish(sandbox, argv, sandbox.out)
 
 
 def _limit(*words: str) -> list[str]:

@@ -15,10 +15,10 @@ def read(folder: Path) -> dict[str, Any]:
     record = json.loads((folder / "run.json").read_text())
     if record["status"] != "finished":
         raise ValueError(f"exit status 0, but run.json says {record['status']}")
-    found: dict[str, Any] = {"n_train": (record.get("dataset") or {}).get("n_train") or 0}
+    figures: dict[str, Any] = {"n_train": (record.get("dataset") or {}).get("n_train") or 0}
     if (path := folder / "ranks.parquet").exists():
         ranks = pd.read_parquet(path)
-        found["ranks"] = dict(zip(ranks["node"].map(str), ranks.iloc[:, 1], strict=True))
+        figures["ranks"] = dict(zip(ranks["node"].map(str), ranks.iloc[:, 1], strict=True))
     if (path := folder / "candidates.parquet").exists():
         table = pd.read_parquet(path)
         names = [
@@ -31,15 +31,15 @@ def read(folder: Path) -> dict[str, Any]:
         keys = [
             tuple(_rounded(value) for value in row) for row in table[names].itertuples(index=False)
         ]
-        found["candidates"] = dict(zip(keys, table[column], strict=True))
+        figures["candidates"] = dict(zip(keys, table[column], strict=True))
     if (path := folder / "test_predictions.parquet").exists():
         table = pd.read_parquet(path)
-        found["wrong"] = table["true"].to_numpy() != table["predicted"].to_numpy()
-        found["predicted"] = table["predicted"].to_numpy()
+        figures["wrong"] = table["true"].to_numpy() != table["predicted"].to_numpy()
+        figures["predicted"] = table["predicted"].to_numpy()
     if (path := folder / "epochs.parquet").exists():
         table = pd.read_parquet(path)
-        found["losses"] = table[next(n for n in table if "loss" in str(n))].to_numpy()
-    return found
+        figures["losses"] = table[next(n for n in table if "loss" in str(n))].to_numpy()
+    return figures
 
 
 def _rounded(value: Any) -> Any:
@@ -51,33 +51,42 @@ def difference(folder: Path, twin: Path, rows: int = 0, keys: bool = True) -> st
 
     keys : whether candidates have equal parameters; else they are compared by size
     """
-    here, there = read(folder), read(twin)
-    if sorted(here) != sorted(there):
-        return f"has {sorted(here)}, not {sorted(there)}"
-    if here["n_train"] != there["n_train"]:
-        return f"{here['n_train']} training rows, not {there['n_train']}"
+    here, reference = read(folder), read(twin)
+    if sorted(here) != sorted(reference):
+        return f"has {sorted(here)}, not {sorted(reference)}"
+    if here["n_train"] != reference["n_train"]:
+        return f"{here['n_train']} training rows, not {reference['n_train']}"
     if "ranks" in here:
-        return ranks_differ(here["ranks"], there["ranks"], 1e-8)
-    slack = 1e-9 + rows / max(there["n_train"], 1)
-    if "candidates" in there:
-        one, two = here["candidates"], there["candidates"]
-        if keys and sorted(map(str, one)) != sorted(map(str, two)):
-            return f"candidates {list(one)[:3]}, not {list(two)[:3]}"
-        a = np.array([one[key] for key in two] if keys else sorted(one.values()), dtype=float)
-        b = np.array(list(two.values()) if keys else sorted(two.values()), dtype=float)
+        return ranks_differ(here["ranks"], reference["ranks"], 1e-8)
+    slack = 1e-9 + rows / max(reference["n_train"], 1)
+    if "candidates" in reference:
+        candidates, twin_candidates = here["candidates"], reference["candidates"]
+        if keys and sorted(map(str, candidates)) != sorted(map(str, twin_candidates)):
+            return f"candidates {list(candidates)[:3]}, not {list(twin_candidates)[:3]}"
+        a = np.array(
+            [candidates[key] for key in twin_candidates] if keys else sorted(candidates.values()),
+            dtype=float,
+        )
+        b = np.array(
+            list(twin_candidates.values()) if keys else sorted(twin_candidates.values()),
+            dtype=float,
+        )
         if len(a) != len(b) or not np.allclose(a, b, rtol=0, atol=slack, equal_nan=True):
             return f"scores {a[:4]}, not {b[:4]}"
-    if "wrong" in there and abs(int(here["wrong"].sum()) - int(there["wrong"].sum())) > rows:
-        return f"{here['wrong'].sum()} test errors, not {there['wrong'].sum()}"
-    if "losses" in there and not np.allclose(here["losses"], there["losses"], rtol=1e-3):
-        return f"losses {here['losses'][:3]}, not {there['losses'][:3]}"
+    if (
+        "wrong" in reference
+        and abs(int(here["wrong"].sum()) - int(reference["wrong"].sum())) > rows
+    ):
+        return f"{here['wrong'].sum()} test errors, not {reference['wrong'].sum()}"
+    if "losses" in reference and not np.allclose(here["losses"], reference["losses"], rtol=1e-3):
+        return f"losses {here['losses'][:3]}, not {reference['losses'][:3]}"
     return ""
 
 
-def ranks_differ(one: dict[str, float], two: dict[str, float], tol: float) -> str:
-    if sorted(one) != sorted(two):
-        return f"nodes {sorted(one)[:5]} ({len(one)}), not {sorted(two)[:5]} ({len(two)})"
-    worst = max(abs(one[node] - two[node]) for node in two)
+def ranks_differ(ranks: dict[str, float], truth: dict[str, float], tol: float) -> str:
+    if sorted(ranks) != sorted(truth):
+        return f"nodes {sorted(ranks)[:5]} ({len(ranks)}), not {sorted(truth)[:5]} ({len(truth)})"
+    worst = max(abs(ranks[node] - truth[node]) for node in truth)
     return f"a rank differs by {worst:.1e}" if not worst <= tol else ""
 
 
@@ -113,8 +122,8 @@ def inconsistency(folder: Path) -> str:
     ) is not None:
         rows = pd.read_parquet(path)
         error = float((rows["true"] != rows["predicted"]).mean())
-        said: Any = record["test_error"]
-        said = said.get("error") if isinstance(said, dict) else said
-        if record["dataset"]["task"] == "classification" and abs(error - float(said)) > 1e-9:
-            return f"test error {said}, but the predictions have {error}"
+        kept_error: Any = record["test_error"]
+        kept_error = kept_error.get("error") if isinstance(kept_error, dict) else kept_error
+        if record["dataset"]["task"] == "classification" and abs(error - float(kept_error)) > 1e-9:
+            return f"test error {kept_error}, but the predictions have {error}"
     return ""

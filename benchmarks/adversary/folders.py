@@ -15,14 +15,14 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.adversary.case import Case, Place
+from benchmarks.adversary.case import Case, Sandbox
 from benchmarks.adversary.figures import difference, inconsistency
 from benchmarks.adversary.tables import HERE, SVM, clean, column, text
 
 GRID = ["svm_grid", "--limit", "300", "--n-c", "3", "--n-gamma", "6", "--folds", "3", *HERE]
 OTHER = [*GRID, "--seed", "5"]
-Build = Callable[[Place], Case]
-Change = Callable[[Path, Place], object]
+Build = Callable[[Sandbox], Case]
+Change = Callable[[Path, Sandbox], object]
 
 
 def records(folder: Path) -> dict[str, float]:
@@ -41,21 +41,21 @@ def records(folder: Path) -> dict[str, float]:
     return tasks
 
 
-def partial(place: Place) -> Path:
+def partial(sandbox: Sandbox) -> Path:
     """A copy of a run that was killed amid its grid."""
-    with place.locks.setdefault("partial", threading.Lock()):
-        folder = place.root / "twins" / "partial"
+    with sandbox.locks.setdefault("partial", threading.Lock()):
+        folder = sandbox.root / "twins" / "partial"
         if not folder.exists():
-            stop_amid(place, [*GRID, "--results", folder], folder)
-    shutil.copytree(folder, place.out)
-    return place.out
+            stop_amid(sandbox, [*GRID, "--results", folder], folder)
+    shutil.copytree(folder, sandbox.out)
+    return sandbox.out
 
 
-def stop_amid(place: Place, argv: list[Any], folder: Path) -> None:
-    words = [*place.command(argv)]
+def stop_amid(sandbox: Sandbox, argv: list[Any], folder: Path) -> None:
+    words = [*sandbox.command(argv)]
     process = subprocess.Popen(
         words,
-        env=place.environment(),
+        env=sandbox.environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -77,21 +77,21 @@ def _resumed(
 ) -> Build:
     """Spoil a folder, resume it; ``keep``: no record that was whole may be computed again."""
 
-    def build(place: Place) -> Case:
+    def build(sandbox: Sandbox) -> Case:
         if whole:
-            shutil.copytree(place.twin(GRID), place.out)
+            shutil.copytree(sandbox.twin(GRID), sandbox.out)
         else:
-            partial(place)
-        change(place.out, place)
-        before = records(place.out)
-        argv = [command, "--resume", str(place.out), "--quiet", *options]
+            partial(sandbox)
+        change(sandbox.out, sandbox)
+        before = records(sandbox.out)
+        argv = [command, "--resume", str(sandbox.out), "--quiet", *options]
 
-        def check(said: str) -> str:
-            wrong = inconsistency(place.out)
-            found = [difference(place.out, place.twin(twin)) for twin in twins or [GRID]]
-            if wrong or all(found):
-                return wrong or found[0]
-            after = records(place.out)
+        def check(output: str) -> str:
+            wrong = inconsistency(sandbox.out)
+            differences = [difference(sandbox.out, sandbox.twin(twin)) for twin in twins or [GRID]]
+            if wrong or all(differences):
+                return wrong or differences[0]
+            after = records(sandbox.out)
             again = [task for task, began in before.items() if after.get(task, began) != began]
             return f"finished work was computed again: {again}" if keep and again else ""
 
@@ -100,16 +100,16 @@ def _resumed(
     return build
 
 
-def _journal(change: Callable[[bytes, Place], bytes], **keywords: Any) -> Build:
-    def spoil(folder: Path, place: Place) -> None:
+def _journal(change: Callable[[bytes, Sandbox], bytes], **keywords: Any) -> Build:
+    def spoil(folder: Path, sandbox: Sandbox) -> None:
         path = folder / "journal.jsonl"
-        path.write_bytes(change(path.read_bytes(), place))
+        path.write_bytes(change(path.read_bytes(), sandbox))
 
     return _resumed(spoil, **keywords)
 
 
 def _record(change: Callable[[dict[str, Any]], Any], **keywords: Any) -> Build:
-    def spoil(folder: Path, place: Place) -> None:
+    def spoil(folder: Path, sandbox: Sandbox) -> None:
         record = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(json.dumps(change(record) or record, indent=2))
 
@@ -125,35 +125,35 @@ def _option(name: str, value: Any, *twin: str, **keywords: Any) -> Build:
 
 
 def _file(
-    name: str, change: Callable[[Path, Place], Any], whole: bool = True, **keywords: Any
+    name: str, change: Callable[[Path, Sandbox], Any], whole: bool = True, **keywords: Any
 ) -> Build:
-    return _resumed(lambda folder, place: change(folder / name, place), whole=whole, **keywords)
+    return _resumed(lambda folder, sandbox: change(folder / name, sandbox), whole=whole, **keywords)
 
 
-def _of_other(path: Path, place: Place) -> None:
-    shutil.copy(place.twin(OTHER) / path.name, path)
+def _of_other(path: Path, sandbox: Sandbox) -> None:
+    shutil.copy(sandbox.twin(OTHER) / path.name, path)
 
 
 def _content(raw: bytes) -> Change:
-    return lambda path, place: path.write_bytes(raw)
+    return lambda path, sandbox: path.write_bytes(raw)
 
 
-def _flip(path: Path, place: Place) -> None:
+def _flip(path: Path, sandbox: Sandbox) -> None:
     raw = bytearray(path.read_bytes())
-    raw[place.random.randrange(len(raw))] ^= 1 << place.random.randrange(8)
+    raw[sandbox.random.randrange(len(raw))] ^= 1 << sandbox.random.randrange(8)
     path.write_bytes(raw)
 
 
-def _better(path: Path, place: Place) -> None:
+def _better(path: Path, sandbox: Sandbox) -> None:
     table = pd.read_parquet(path)
     table[[n for n in table if n in ("error", "error_mean")]] = 0.0
     table.to_parquet(path)
 
 
-def _away(path: Path, place: Place) -> None:
+def _away(path: Path, sandbox: Sandbox) -> None:
     """The file elsewhere, a link in its place."""
-    path.rename(place.folder / path.name)
-    path.symlink_to(place.folder / path.name)
+    path.rename(sandbox.folder / path.name)
+    path.symlink_to(sandbox.folder / path.name)
 
 
 def _link_to(folder: Path, link: Path) -> str:
@@ -161,57 +161,57 @@ def _link_to(folder: Path, link: Path) -> str:
     return str(link)
 
 
-def _after(change: Change, path: Path, place: Place) -> list[str]:
+def _after(change: Change, path: Path, sandbox: Sandbox) -> list[str]:
     """The report of a folder with a changed file."""
-    change(path, place)
+    change(path, sandbox)
     return ["report", str(path.parent)]
 
 
-def _folder(path: Path, place: Place) -> None:
+def _folder(path: Path, sandbox: Sandbox) -> None:
     path.unlink()
     path.mkdir()
 
 
-def _pipe(path: Path, place: Place) -> None:
+def _pipe(path: Path, sandbox: Sandbox) -> None:
     path.unlink()
     os.mkfifo(path)
 
 
-def _loop(path: Path, place: Place) -> None:
+def _loop(path: Path, sandbox: Sandbox) -> None:
     path.unlink()
     path.symlink_to(path.name)
 
 
-def _flipped(raw: bytes, place: Place) -> bytes:
-    out, k = bytearray(raw), place.random.randrange(len(raw))
-    out[k] ^= 1 << place.random.randrange(8)
+def _flipped(raw: bytes, sandbox: Sandbox) -> bytes:
+    out, k = bytearray(raw), sandbox.random.randrange(len(raw))
+    out[k] ^= 1 << sandbox.random.randrange(8)
     return bytes(out)
 
 
 def _lines(change: Callable[[list[bytes]], list[bytes]], **keywords: Any) -> Build:
     return _journal(
-        lambda raw, place: b"".join(line + b"\n" for line in change(raw.splitlines())), **keywords
+        lambda raw, sandbox: b"".join(line + b"\n" for line in change(raw.splitlines())), **keywords
     )
 
 
 def _words(
-    words: Callable[[Path, Place], list[str]],
+    words: Callable[[Path, Sandbox], list[str]],
     refusal: str = "may",
     whole: bool = False,
     cwd: bool = False,
 ) -> Build:
     """Another command line on the folder."""
 
-    def build(place: Place) -> Case:
+    def build(sandbox: Sandbox) -> Case:
         if whole:
-            shutil.copytree(place.twin(GRID), place.out)
+            shutil.copytree(sandbox.twin(GRID), sandbox.out)
         else:
-            partial(place)
-        argv = words(place.out, place)
+            partial(sandbox)
+        argv = words(sandbox.out, sandbox)
         resumed = "--resume" in argv and "--dry-run" not in argv
 
-        def check(said: str) -> str:
-            return difference(place.out, place.twin(GRID)) if resumed else ""
+        def check(output: str) -> str:
+            return difference(sandbox.out, sandbox.twin(GRID)) if resumed else ""
 
         return Case(argv, check, refusal)
 
@@ -221,14 +221,16 @@ def _words(
 def _extend(change: Change, *options: str, refusal: str = "may") -> Build:
     """``--extend`` a changed run: as if nothing was taken from it."""
 
-    def build(place: Place) -> Case:
-        shutil.copytree(place.twin(GRID), old := place.folder / "old")
-        change(old, place)
+    def build(sandbox: Sandbox) -> Case:
+        shutil.copytree(sandbox.twin(GRID), old := sandbox.folder / "old")
+        change(old, sandbox)
         words = [*GRID, "--n-c", "5", *options]
-        argv = [*words, "--extend", str(old), "--results", str(place.out)]
+        argv = [*words, "--extend", str(old), "--results", str(sandbox.out)]
         return Case(
             argv,
-            lambda said: inconsistency(place.out) or difference(place.out, place.twin(words)),
+            lambda output: (
+                inconsistency(sandbox.out) or difference(sandbox.out, sandbox.twin(words))
+            ),
             refusal,
         )
 
@@ -243,34 +245,34 @@ def _predict(
 ) -> Build:
     """Predictions for a table that means what the training table means."""
 
-    def build(place: Place) -> Case:
-        rows = clean(place.seed)
-        path = place.write("mine.csv", text(rows))
-        model = place.twin([*SVM, "--target", "kind", *HERE, "--dataset", path], path)
-        shutil.copytree(model, place.out)
+    def build(sandbox: Sandbox) -> Case:
+        rows = clean(sandbox.seed)
+        path = sandbox.write("mine.csv", text(rows))
+        model = sandbox.twin([*SVM, "--target", "kind", *HERE, "--dataset", path], path)
+        shutil.copytree(model, sandbox.out)
         if spoil:
-            spoil(place.out, place)
+            spoil(sandbox.out, sandbox)
         new, header = change([list(row) for row in rows])
-        table = place.write("new.csv", text(new, header))
+        table = sandbox.write("new.csv", text(new, header))
         argv = [
             "svm_grid",
             "predict",
-            str(place.out),
+            str(sandbox.out),
             str(table),
             "--output",
-            str(place.folder / "a.csv"),
+            str(sandbox.folder / "a.csv"),
         ]
 
-        def check(said: str) -> str:
-            other = place.folder / "b.csv"
-            ended = place.run(["svm_grid", "predict", model, path, "--output", other])
+        def check(output: str) -> str:
+            other = sandbox.folder / "b.csv"
+            ended = sandbox.run(["svm_grid", "predict", model, path, "--output", other])
             if ended.status:
                 return f"the clean table is refused: {ended.complained}"
-            found, expected = (
-                pd.read_csv(p, dtype=str)["predicted"] for p in (place.folder / "a.csv", other)
+            predicted, expected = (
+                pd.read_csv(p, dtype=str)["predicted"] for p in (sandbox.folder / "a.csv", other)
             )
-            differ = len(found) != len(expected) or (found != expected).any()
-            return f"{(found != expected).sum()} predictions differ" if same and differ else ""
+            differ = len(predicted) != len(expected) or (predicted != expected).any()
+            return f"{(predicted != expected).sum()} predictions differ" if same and differ else ""
 
         return Case(argv, check, refusal)
 

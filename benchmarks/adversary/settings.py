@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from benchmarks.adversary.case import Case, Place
+from benchmarks.adversary.case import Case, Sandbox
 from benchmarks.adversary.figures import difference, inconsistency
 from benchmarks.adversary.tables import CV, HERE, SVM
 
@@ -31,7 +31,7 @@ TRAIN = [
     "1",
     "--quiet",
 ]
-Build = Callable[[Place], Case]
+Build = Callable[[Sandbox], Case]
 
 
 def _options(
@@ -40,21 +40,21 @@ def _options(
     refusal: str = "may",
     names: bool = True,
     twin: list[str] | None = None,
-    more: Callable[[Path], str] | None = None,
+    extra_check: Callable[[Path], str] | None = None,
 ) -> Build:
     """Options added to a command; ``twin``: options that mean the same."""
 
-    def build(place: Place) -> Case:
-        kept = [word.replace("HERE", str(place.folder)) for word in words]
-        argv = [*base, *kept, "--results", str(place.out)]
+    def build(sandbox: Sandbox) -> Case:
+        kept = [word.replace("HERE", str(sandbox.folder)) for word in words]
+        argv = [*base, *kept, "--results", str(sandbox.out)]
         flags = tuple(word.split("=")[0] for word in words if word.startswith("--"))
 
-        def check(said: str) -> str:
-            if "--dry-run" in words or not (place.out / "run.json").exists():
+        def check(output: str) -> str:
+            if "--dry-run" in words or not (sandbox.out / "run.json").exists():
                 return "" if "--dry-run" in words else "exit status 0 without a run"
-            wrong = inconsistency(place.out) or (more(place.out) if more else "")
+            wrong = inconsistency(sandbox.out) or (extra_check(sandbox.out) if extra_check else "")
             if not wrong and twin is not None:
-                wrong = difference(place.out, place.twin([*base, *twin]))
+                wrong = difference(sandbox.out, sandbox.twin([*base, *twin]))
             return wrong
 
         return Case(argv, check, refusal, flags if names else ())
@@ -69,8 +69,8 @@ def _refused(base: list[str], *lines: str) -> dict[str, Build]:
 def _cells(n: int) -> Callable[[Path], str]:
     def check(run: Path) -> str:
         cells = pd.read_parquet(run / "cv_results.parquet")
-        found = len(cells[cells["stage"] == "search"])
-        return "" if found == n else f"{found} cells, not {n}"
+        n_cells = len(cells[cells["stage"] == "search"])
+        return "" if n_cells == n else f"{n_cells} cells, not {n}"
 
     return check
 
@@ -208,8 +208,10 @@ OPTIONS: dict[str, Build] = {
     ),
     "an option twice": _options(S, "--folds", "4", "--folds", "3", twin=[]),
     "options cut short": _options(S, "--fold", "4", twin=["--folds", "4"]),
-    "n-c 1": _options(S, "--n-c", "1", more=_cells(6)),
-    "repeated without repeats": _options(S, "--cv", "repeated", "--repeats", "2", more=_cells(36)),
+    "n-c 1": _options(S, "--n-c", "1", extra_check=_cells(6)),
+    "repeated without repeats": _options(
+        S, "--cv", "repeated", "--repeats", "2", extra_check=_cells(36)
+    ),
     "repeats without repeated": _options(S, "--repeats", "9", twin=[]),
     "limit above all": _options(
         ["svm_grid", "--n-c", "2", "--n-gamma", "1", "--folds", "2", *HERE],
@@ -294,13 +296,13 @@ OPTIONS: dict[str, Build] = {
 
 
 def _grid(content: str | bytes, refusal: str = "may", twin: list[str] | None = None) -> Build:
-    def build(place: Place) -> Case:
-        path = place.write("grid.yaml", content)
-        argv = [*BARE, "--grid", str(path), "--results", str(place.out)]
+    def build(sandbox: Sandbox) -> Case:
+        path = sandbox.write("grid.yaml", content)
+        argv = [*BARE, "--grid", str(path), "--results", str(sandbox.out)]
 
-        def check(said: str) -> str:
-            wrong = inconsistency(place.out)
-            return wrong or (difference(place.out, place.twin([*BARE, *twin])) if twin else "")
+        def check(output: str) -> str:
+            wrong = inconsistency(sandbox.out)
+            return wrong or (difference(sandbox.out, sandbox.twin([*BARE, *twin])) if twin else "")
 
         return Case(argv, check, refusal)
 
@@ -308,11 +310,13 @@ def _grid(content: str | bytes, refusal: str = "may", twin: list[str] | None = N
 
 
 def _yaml(option: str, base: list[str], content: str | bytes, refusal: str = "may") -> Build:
-    def build(place: Place) -> Case:
-        path = place.write("mine.yaml", content)
-        argv = [*base, option, str(path), "--results", str(place.out)]
+    def build(sandbox: Sandbox) -> Case:
+        path = sandbox.write("mine.yaml", content)
+        argv = [*base, option, str(path), "--results", str(sandbox.out)]
         return Case(
-            argv, None if "--dry-run" in base else lambda said: inconsistency(place.out), refusal
+            argv,
+            None if "--dry-run" in base else lambda output: inconsistency(sandbox.out),
+            refusal,
         )
 
     return build
@@ -419,10 +423,10 @@ YAML: dict[str, Build] = {
 
 
 def _module(option: str, name: str, body: str, base: list[str], refusal: str = "may") -> Build:
-    def build(place: Place) -> Case:
-        path = place.write("mine.py", body)
-        argv = [*base, option, f"{path}:{name}", "--results", str(place.out)]
-        return Case(argv, lambda said: inconsistency(place.out), refusal)
+    def build(sandbox: Sandbox) -> Case:
+        path = sandbox.write("mine.py", body)
+        argv = [*base, option, f"{path}:{name}", "--results", str(sandbox.out)]
+        return Case(argv, lambda output: inconsistency(sandbox.out), refusal)
 
     return build
 
@@ -554,42 +558,42 @@ def _images(
 ) -> Build:
     """A folder of 3 x 16 images; ``change`` spoils it without changing what it means."""
 
-    def build(place: Place) -> Case:
+    def build(sandbox: Sandbox) -> Case:
         words = [*CV, *HERE, "--image-size", "12", *options]
         for name in ("mine", "twin"):
-            rng = np.random.default_rng(place.seed)
+            rng = np.random.default_rng(sandbox.seed)
             for k, kind in enumerate(CLASSES):
-                (place.folder / name / kind).mkdir(parents=True)
+                (sandbox.folder / name / kind).mkdir(parents=True)
                 for i in range(16):
                     pixels = np.clip(rng.normal(60 + 50 * k, 40, (12, 12, 3)), 0, 255).astype(
                         np.uint8
                     )
-                    Image.fromarray(pixels).save(place.folder / name / kind / f"{i:02d}.png")
-        change(place.folder / "mine", place.random)
-        cache = ["--data-dir", str(place.folder / "data")]
+                    Image.fromarray(pixels).save(sandbox.folder / name / kind / f"{i:02d}.png")
+        change(sandbox.folder / "mine", sandbox.random)
+        cache = ["--data-dir", str(sandbox.folder / "data")]
         argv = [
             *words,
             *cache,
             "--dataset",
-            str(place.folder / "mine"),
+            str(sandbox.folder / "mine"),
             "--results",
-            str(place.out),
+            str(sandbox.out),
         ]
 
-        def check(said: str) -> str:
-            wrong = inconsistency(place.out)
+        def check(output: str) -> str:
+            wrong = inconsistency(sandbox.out)
             if wrong or not same:
                 return wrong
-            files = sorted((place.folder / "twin").rglob("*.png"))
-            other = place.twin([*words, *cache, "--dataset", place.folder / "twin"], *files)
-            return difference(place.out, other, rows)
+            files = sorted((sandbox.folder / "twin").rglob("*.png"))
+            other = sandbox.twin([*words, *cache, "--dataset", sandbox.folder / "twin"], *files)
+            return difference(sandbox.out, other, rows)
 
         return Case(argv, check, refusal)
 
     return build
 
 
-def _each(
+def _every_image(
     change: Callable[[Any], Any], suffix: str, **keywords: Any
 ) -> Callable[[Path, Any], object]:
     def spoil(folder: Path, random: Any) -> None:
@@ -601,7 +605,7 @@ def _each(
     return spoil
 
 
-def _one(change: Callable[[Path, Any], object]) -> Callable[[Path, Any], object]:
+def _random_image(change: Callable[[Path, Any], object]) -> Callable[[Path, Any], object]:
     return lambda folder, random: change(random.choice(sorted(folder.rglob("*.png"))), random)
 
 
@@ -637,13 +641,13 @@ def _saved(image: Any, path: Path, **keywords: Any) -> None:
 
 
 IMAGES: dict[str, Build] = {
-    "BMP": _images(_each(lambda i: i, ".bmp")),
-    "TIFF, LZW": _images(_each(lambda i: i, ".tiff", compression="tiff_lzw")),
-    "WebP, lossless": _images(_each(lambda i: i, ".webp", lossless=True)),
-    "PPM": _images(_each(lambda i: i, ".ppm")),
-    "interlaced": _images(_each(lambda i: i, ".png", optimize=True)),
-    "opaque alpha": _images(_each(lambda i: i.convert("RGBA"), ".png")),
-    "suffix in capitals": _images(_each(lambda i: i, ".PNG")),
+    "BMP": _images(_every_image(lambda i: i, ".bmp")),
+    "TIFF, LZW": _images(_every_image(lambda i: i, ".tiff", compression="tiff_lzw")),
+    "WebP, lossless": _images(_every_image(lambda i: i, ".webp", lossless=True)),
+    "PPM": _images(_every_image(lambda i: i, ".ppm")),
+    "interlaced": _images(_every_image(lambda i: i, ".png", optimize=True)),
+    "opaque alpha": _images(_every_image(lambda i: i.convert("RGBA"), ".png")),
+    "suffix in capitals": _images(_every_image(lambda i: i, ".PNG")),
     "PNG called JPG": _images(
         lambda f, r: [p.rename(p.with_suffix(".jpg")) for p in sorted(f.rglob("*.png"))]
     ),
@@ -658,16 +662,16 @@ IMAGES: dict[str, Build] = {
     ),
     "an empty class": _images(lambda f, r: (f / "dog").mkdir()),
     "a text among": _images(lambda f, r: (f / "ant" / "README.txt").write_text("hi")),
-    "links to images": _images(_one(_linked)),
+    "links to images": _images(_random_image(_linked)),
     "a dead link": _images(lambda f, r: (f / "ant" / "z.png").symlink_to("/nowhere.png")),
     "a link to its parent": _images(lambda f, r: (f / "ant" / "up").symlink_to(f)),
     "cut short": _images(
-        _one(lambda p, r: p.write_bytes(p.read_bytes()[: -r.randrange(15, 200)])),
+        _random_image(lambda p, r: p.write_bytes(p.read_bytes()[: -r.randrange(15, 200)])),
         refusal="must",
     ),
-    "empty": _images(_one(lambda p, r: p.write_bytes(b"")), refusal="must"),
+    "empty": _images(_random_image(lambda p, r: p.write_bytes(b"")), refusal="must"),
     "a bit changed": _images(
-        _one(
+        _random_image(
             lambda p, r: p.write_bytes(
                 p.read_bytes()[:60] + bytes([p.read_bytes()[60] ^ 8]) + p.read_bytes()[61:]
             )
@@ -675,7 +679,7 @@ IMAGES: dict[str, Build] = {
         refusal="must",
     ),
     "of 60,000 x 60,000": _images(
-        _one(
+        _random_image(
             lambda p, r: p.write_bytes(
                 p.read_bytes()[:16] + (60000).to_bytes(4, "big") * 2 + p.read_bytes()[24:]
             )
@@ -691,13 +695,13 @@ IMAGES: dict[str, Build] = {
         _into("train", {"ant": "train/ant", "bee": "train/bee", "cat": "test/cat"}), same=False
     ),
     "one of another size": _images(
-        _one(lambda p, r: _saved(Image.open(p).resize((48, 48), 0), p)),
+        _random_image(lambda p, r: _saved(Image.open(p).resize((48, 48), 0), p)),
         rows=1,
     ),
     "turned by a tag": _images(
-        _one(lambda p, r: _saved(i := _turned(Image.open(p)), p, exif=i.getexif()))
+        _random_image(lambda p, r: _saved(i := _turned(Image.open(p)), p, exif=i.getexif()))
     ),
-    "a frame more": _images(_each(lambda i: i, ".tiff", save_all=True, append_images=[])),
+    "a frame more": _images(_every_image(lambda i: i, ".tiff", save_all=True, append_images=[])),
     "image-size 0": _images(lambda f, r: None, "--image-size", "0", refusal="must"),
     "image-size 100000": _images(lambda f, r: None, "--image-size", "100000", same=False),
     "gray, twice": _images(lambda f, r: None, "--gray", "--gray", same=False),

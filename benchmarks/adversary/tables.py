@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.adversary.case import Case, Place
+from benchmarks.adversary.case import Case, Sandbox
 from benchmarks.adversary.figures import difference, inconsistency
 
 HEADER = ["length", "width", "age", "city", "kind"]
@@ -65,25 +65,25 @@ def column(rows: Rows, k: int, change: Callable[[str], str]) -> Rows:
     return [[change(cell) if i == k else cell for i, cell in enumerate(row)] for row in rows]
 
 
-def case_of(place: Place, variant: Variant) -> Case:
-    command = variant.command or place.random.choice([CV, SVM, TREE])
-    path = place.write(variant.name, variant.content)
-    argv = [*command, "--dataset", str(path), *HERE, "--results", str(place.out)]
+def case_of(sandbox: Sandbox, variant: Variant) -> Case:
+    command = variant.command or sandbox.random.choice([CV, SVM, TREE])
+    path = sandbox.write(variant.name, variant.content)
+    argv = [*command, "--dataset", str(path), *HERE, "--results", str(sandbox.out)]
     argv += [*(["--target", variant.target] if variant.target else []), *variant.options]
 
-    def check(said: str) -> str:
+    def check(output: str) -> str:
         if variant.rows is None:
-            return inconsistency(place.out)
-        twin = place.write("twin.csv", text(variant.rows, variant.header))
+            return inconsistency(sandbox.out)
+        twin = sandbox.write("twin.csv", text(variant.rows, variant.header))
         options = [*(["--target", variant.target] if variant.target else []), *variant.twin_options]
-        other = place.twin([*command, "--dataset", twin, *HERE, *options], twin)
-        return inconsistency(place.out) or difference(place.out, other, variant.same)
+        other = sandbox.twin([*command, "--dataset", twin, *HERE, *options], twin)
+        return inconsistency(sandbox.out) or difference(sandbox.out, other, variant.same)
 
     return Case(argv, check, variant.refusal, variant.names)
 
 
-def _at(place: Place, n: int = 120) -> int:
-    return place.random.randrange(n)
+def _at(sandbox: Sandbox, n: int = 120) -> int:
+    return sandbox.random.randrange(n)
 
 
 def _set(rows: Rows, i: int, k: int, cell: str) -> Rows:
@@ -124,32 +124,32 @@ def _city(rows: Rows, cells: str) -> Variant:
     )
 
 
-def _file(name: str) -> Callable[[Place, Rows], Variant]:
-    return lambda place, rows: Variant(text(rows), rows, name=name)
+def _file(name: str) -> Callable[[Sandbox, Rows], Variant]:
+    return lambda sandbox, rows: Variant(text(rows), rows, name=name)
 
 
-def _marker(cell: str, k: int) -> Callable[[Place, Rows], Variant]:
+def _marker(cell: str, k: int) -> Callable[[Sandbox, Rows], Variant]:
     """A cell that spreadsheets write for a missing one."""
 
-    def build(place: Place, rows: Rows) -> Variant:
-        i = _at(place)
+    def build(sandbox: Sandbox, rows: Rows) -> Variant:
+        i = _at(sandbox)
         return Variant(text(_set(rows, i, k, cell)), _set(rows, i, k, ""))
 
     return build
 
 
-def _moved(shift: float, scale: float, command: list[str]) -> Callable[[Place, Rows], Variant]:
+def _moved(shift: float, scale: float, command: list[str]) -> Callable[[Sandbox, Rows], Variant]:
     """A column in other units, all of whose digits are written."""
 
-    def build(place: Place, rows: Rows) -> Variant:
-        k = place.random.randrange(2)
+    def build(sandbox: Sandbox, rows: Rows) -> Variant:
+        k = sandbox.random.randrange(2)
         new = _numbers(rows, lambda x: x * scale + shift, k, 16)
         return Variant(text(new), rows, same=2, command=command)
 
     return build
 
 
-def _huge_groups(place: Place, rows: Rows) -> Variant:
+def _huge_groups(sandbox: Sandbox, rows: Rows) -> Variant:
     groups = [f"{2**53 + i % 7}" for i in range(len(rows))]
     plain = [str(i % 7) for i in range(len(rows))]
     header = ["who", *HEADER]
@@ -162,7 +162,7 @@ def _huge_groups(place: Place, rows: Rows) -> Variant:
     )
 
 
-def _text_groups(place: Place, rows: Rows) -> Variant:
+def _text_groups(sandbox: Sandbox, rows: Rows) -> Variant:
     """``007`` and ``7`` are two patients."""
     names = ["007", "7", "07", "1e1", "10", "0x7"]
     header = ["who", *HEADER]
@@ -174,7 +174,7 @@ def _text_groups(place: Place, rows: Rows) -> Variant:
     )
 
 
-def _numbered_header(place: Place, rows: Rows) -> Variant:
+def _numbered_header(sandbox: Sandbox, rows: Rows) -> Variant:
     """Columns are called 5, 4, ... so that ``--target 5`` may mean two; all but it are numbers."""
     new = [[row[4], row[0], row[1], row[2], "1" if row[3] < "L" else "0"] for row in rows]
     old = [[*row[1:], row[0]] for row in new]
@@ -192,7 +192,7 @@ def _numbered_header(place: Place, rows: Rows) -> Variant:
     )
 
 
-BUILDERS: dict[str, Callable[[Place, Rows], Variant]] = {
+BUILDERS: dict[str, Callable[[Sandbox, Rows], Variant]] = {
     "byte order mark": lambda p, r: Variant(b"\xef\xbb\xbf" + text(r).encode(), r),
     "mark, target first": lambda p, r: Variant(
         b"\xef\xbb\xbf" + text([[x[4], *x[:4]] for x in r], ["kind", *HEADER[:4]]).encode(), r
@@ -382,10 +382,10 @@ BUILDERS: dict[str, Callable[[Place, Rows], Variant]] = {
 }
 
 
-def cases(seed: int) -> list[Callable[[Place], Case]]:
+def cases(seed: int) -> list[Callable[[Sandbox], Case]]:
     rows = clean(seed)
     return [
-        lambda place, build=build: case_of(place, build(place, rows))  # type: ignore[misc]
+        lambda sandbox, build=build: case_of(sandbox, build(sandbox, rows))  # type: ignore[misc]
         for build in BUILDERS.values()
     ]
 
@@ -394,5 +394,5 @@ def names() -> list[str]:
     return list(BUILDERS)
 
 
-def file_at(place: Place, rows: Rows) -> Path:
-    return place.write("mine.csv", text(rows))
+def file_at(sandbox: Sandbox, rows: Rows) -> Path:
+    return sandbox.write("mine.csv", text(rows))

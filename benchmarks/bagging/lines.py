@@ -53,8 +53,10 @@ class Problem:
 
     def data(self) -> FoldedData:
         """New at each call, so that no worker has kept anything of the turn before."""
-        one = self.dataset
-        return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+        dataset = self.dataset
+        return FoldedData(
+            dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, (), dataset.scaling
+        )
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _train_candidate(
         generator = generator_of(network.random_state, fold)
         net = Net(spec, inputs).to(device)
         weights = first_weights(spec, inputs, [generator], torch.device(device))
-        net.put({name: one[0] for name, one in weights.items()})
+        net.put({name: weight[0] for name, weight in weights.items()})
         started = time.perf_counter()
         losses = train_plainly(
             net,
@@ -194,19 +196,23 @@ def compare(ours: Cells, plain: Cells, n_workers: int) -> dict[str, Any]:
     Of a single candidate the ratio is of the time it keeps the whole machine busy: ours
     trains ``n_workers`` candidates side by side, the plain way one.
     """
-    both = [(one, plain.n_errors[cell]) for cell, one in ours.n_errors.items() if one is not None]
-    differences = [abs(one - other) for one, other in both if other is not None]
+    both = [
+        (errors, plain.n_errors[cell])
+        for cell, errors in ours.n_errors.items()
+        if errors is not None
+    ]
+    differences = [abs(errors - other) for errors, other in both if other is not None]
     by_draw = [
         n_workers * plain.seconds[number] / ours.seconds[number] for number in sorted(ours.seconds)
     ]
     return {
         "n_cells": len(ours.n_errors),
         "n_cells_that_differ": sum(
-            one != plain.n_errors[cell] for cell, one in ours.n_errors.items()
+            errors != plain.n_errors[cell] for cell, errors in ours.n_errors.items()
         ),
         "largest_difference_rows": max(differences, default=None),
         "n_cells_with_other_epochs": sum(
-            one != plain.n_epochs[cell] for cell, one in ours.n_epochs.items()
+            epochs != plain.n_epochs[cell] for cell, epochs in ours.n_epochs.items()
         ),
         "epochs_ours": sum(ours.n_epochs.values()),
         "epochs_plain": sum(plain.n_epochs.values()),

@@ -38,27 +38,27 @@ def describe(
             "batch_size": problem.training.batch_size,
             "max_epochs": problem.training.max_epochs,
             "precision": problem.training.precision,
-            "candidates": [asdict(one.spec) for one in problem.candidates],
+            "candidates": [asdict(candidate.spec) for candidate in problem.candidates],
             "fingerprint": problem.dataset.fingerprint,
         },
         "ours_on": where,
         "lines": [
             {
-                "name": one.name,
-                "seconds": list(one.seconds),
-                "median": one.median,
-                "min": one.spread[0],
-                "max": one.spread[1],
+                "name": line.name,
+                "seconds": list(line.seconds),
+                "median": line.median,
+                "min": line.spread[0],
+                "max": line.spread[1],
             }
-            for one in timed
+            for line in timed
         ],
         "comparisons": [
             {
-                "plain": one.name,
-                **dict(zip(("ratio", "ratio_min", "ratio_max"), ratios(one, ours), strict=True)),
-                **compare(ours.result, one.result, n_workers),
+                "plain": line.name,
+                **dict(zip(("ratio", "ratio_min", "ratio_max"), ratios(line, ours), strict=True)),
+                **compare(ours.result, line.result, n_workers),
             }
-            for one in plain
+            for line in plain
         ],
         "machine": describe_machine(),
         "versions": versions(),
@@ -85,7 +85,7 @@ weights and takes the rows in the same orders. Ours: {record["ours_on"]}. Plain:
 
 {markdown_table(("line", "median s", "min s", "max s"), times)}
 
-{markdown_table(COMPARISON, [_comparison(one) for one in record["comparisons"]])}
+{markdown_table(COMPARISON, [_comparison(comparison) for comparison in record["comparisons"]])}
 
 The ratio of a draw compares the time for which a candidate alone would fill the machine.
 
@@ -110,22 +110,22 @@ COMPARISON = (
 )
 
 
-def _comparison(one: dict[str, Any]) -> tuple[str, ...]:
-    rows = one["largest_difference_rows"]
-    draws = one["ratio_by_draw"]
+def _comparison(comparison: dict[str, Any]) -> tuple[str, ...]:
+    rows = comparison["largest_difference_rows"]
+    draws = comparison["ratio_by_draw"]
     figures = (
-        one["ratio"],
-        one["ratio_min"],
-        one["ratio_max"],
-        one["ratio_median_draw"],
+        comparison["ratio"],
+        comparison["ratio_min"],
+        comparison["ratio_max"],
+        comparison["ratio_median_draw"],
         min(draws),
         max(draws),
     )
     return (
-        one["plain"],
+        comparison["plain"],
         *(f"{figure:.2f} ×" for figure in figures),
-        f"{one['n_cells_that_differ']} of {one['n_cells']}",
+        f"{comparison['n_cells_that_differ']} of {comparison['n_cells']}",
         "none compared" if rows is None else f"{rows} row" + "s" * (rows != 1),
-        str(one["epochs_ours"]),
-        str(one["epochs_plain"]),
+        str(comparison["epochs_ours"]),
+        str(comparison["epochs_plain"]),
     )

@@ -56,14 +56,14 @@ class Net(torch.nn.Module):
 
     def ours(self, of: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.detach) -> Tensors:
         """What ``of`` makes of each parameter, in our layout."""
-        found = {}
+        weights = {}
         if self.conv is not None and self.conv.bias is not None:
             kernels = of(self.conv.weight).flatten(1)
-            found["conv.weight"] = torch.cat([kernels, of(self.conv.bias)[:, None]], dim=1)
+            weights["conv.weight"] = torch.cat([kernels, of(self.conv.bias)[:, None]], dim=1)
         for name, layer in (("hidden", self.hidden), ("output", self.output)):
-            found[f"{name}.weight"] = of(layer.weight).mT
-            found[f"{name}.bias"] = of(layer.bias)[None]
-        return found
+            weights[f"{name}.weight"] = of(layer.weight).mT
+            weights[f"{name}.bias"] = of(layer.bias)[None]
+        return weights
 
 
 def train_plainly(

@@ -59,8 +59,8 @@ def carry_out(
     end = time.monotonic() + seconds
     for check in checks:
         reason = missing(check.needs)
-        left = end - time.monotonic()
-        if reason is None and left < 1:
+        seconds_left = end - time.monotonic()
+        if reason is None and seconds_left < 1:
             reason = f"its turn did not come within {seconds:.0f} s"
         if reason is not None:
             outcome = Outcome(check, NOT_RUN, reason=reason)
@@ -91,9 +91,9 @@ def _run(check: Check, end: float, path: Path) -> Outcome:
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.gpu.child", check.target, str(path)]
     report = Report()
-    while not report.finished and (left := end - time.monotonic()) > 0:
+    while not report.finished and (seconds_left := end - time.monotonic()) > 0:
         n_done = len(report.done)
-        ending = _run_process(command, min(check.limit, left))
+        ending = _run_process(command, min(check.limit, seconds_left))
         report = Report.load(path)
         if report.running:
             report.failed[report.running] = ending

@@ -133,11 +133,13 @@ def chosen(names: Sequence[str], checks: Sequence[Check] = CHECKS) -> list[Check
     """
     for name in names:
         if not any(name.lower() in check.name.lower() for check in checks):
-            known = ", ".join(repr(check.name) for check in checks)
-            raise LookupError(f"must be part of a check's name, got {name!r}; there are {known}")
+            check_names = ", ".join(repr(check.name) for check in checks)
+            raise LookupError(
+                f"must be part of a check's name, got {name!r}; there are {check_names}"
+            )
     wanted = [name.lower() for name in names]
     return [
-        check for check in checks if not names or any(one in check.name.lower() for one in wanted)
+        check for check in checks if not names or any(part in check.name.lower() for part in wanted)
     ]
 
 

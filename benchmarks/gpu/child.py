@@ -47,8 +47,8 @@ class Report:
     @classmethod
     def load(cls, path: Path) -> Report:
         """Return the report of an earlier process, or a new one."""
-        found = json.loads(path.read_text()) if path.exists() else {}
-        return cls(**(found | {"path": str(path)}))
+        fields = json.loads(path.read_text()) if path.exists() else {}
+        return cls(**(fields | {"path": str(path)}))
 
     @property
     def done(self) -> list[str]:
@@ -134,13 +134,13 @@ def _run_pytest(report: Report, target: str, count: Callable[[], None]) -> None:
             if report.failed:
                 record(report)
 
-    def record(one: Any) -> None:
-        name = one.nodeid.rpartition("::")[2]
-        if one.failed:
-            report.failed[name] = one.longreprtext
-        elif one.skipped:
-            report.skipped[name] = str(one.longrepr[2]).removeprefix("Skipped: ")
-        elif one.when == "call":
+    def record(test_report: Any) -> None:
+        name = test_report.nodeid.rpartition("::")[2]
+        if test_report.failed:
+            report.failed[name] = test_report.longreprtext
+        elif test_report.skipped:
+            report.skipped[name] = str(test_report.longrepr[2]).removeprefix("Skipped: ")
+        elif test_report.when == "call":
             report.passed.append(name)
 
     # A library's deprecation is no verdict on this GPU: here warnings are no errors. The conftest
@@ -148,16 +148,16 @@ def _run_pytest(report: Report, target: str, count: Callable[[], None]) -> None:
     options = ["-q", "-x", "--tb=short", "-W", "default", "-p", "no:cacheprovider"]
     options.append(f"--confcutdir={Path(target).parent}")
     # Deselected by name, as the start of a test's id depends on where pytest was started.
-    there = len(report.failed)
+    n_failed = len(report.failed)
 
     class Left:
         def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-            items[:] = [one for one in items if one.name not in report.done]
+            items[:] = [test for test in items if test.name not in report.done]
 
     status = pytest.main([*options, target], plugins=[Recorder(), Left()])
     # Whatever else keeps pytest from the tests it has printed, which the other process reads.
     ended_well = status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-    report.finished = ended_well and len(report.failed) == there
+    report.finished = ended_well and len(report.failed) == n_failed
 
 
 def main() -> int:

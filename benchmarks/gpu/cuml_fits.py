@@ -63,9 +63,9 @@ def sentence(problem: Problem, cuml: Timed[Errors], sklearn: Timed[Errors]) -> s
     n_cells = len(problem.Cs) * len(problem.gammas)
     ratio, least, most = ratios(sklearn, cuml)
     differ = compare(cuml.result, sklearn.result)["largest_difference_rows"]
-    one, other = (statistics.median(line.seconds) / n_cells for line in (cuml, sklearn))
+    gpu, other = (statistics.median(line.seconds) / n_cells for line in (cuml, sklearn))
     return (
-        f"{problem.dataset.name}, {len(problem.folds[FOLD][0])} rows: a fit takes cuml {one:.3g} s "
+        f"{problem.dataset.name}, {len(problem.folds[FOLD][0])} rows: a fit takes cuml {gpu:.3g} s "
         f"and sklearn on one core {other:.3g} s, {ratio:.1f} × ({least:.1f} to {most:.1f}) as "
         f"long; errors differ by at most {differ} rows"
     )

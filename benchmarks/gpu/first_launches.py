@@ -114,13 +114,13 @@ def _under_sanitizer(tool: str, *options: str) -> None:
         capture_output=True,
         text=True,
     )
-    said = (done.stdout + done.stderr).strip()
+    output = (done.stdout + done.stderr).strip()
     # A status that is not the tool's own is the program's: kernels that do not agree.
-    is_fine = done.returncode == 0 or (done.returncode == FOUND_SOMETHING and _is_of_cupy(said))
-    assert is_fine, f"{tool} ended with status {done.returncode}\n{said}"
-    note(f"{tool}: {said.splitlines()[-1] if said else 'nothing said'}")
+    is_fine = done.returncode == 0 or (done.returncode == FOUND_SOMETHING and _is_of_cupy(output))
+    assert is_fine, f"{tool} ended with status {done.returncode}\n{output}"
+    note(f"{tool}: {output.splitlines()[-1] if output else 'nothing said'}")
 
 
-def _is_of_cupy(said: str) -> bool:
+def _is_of_cupy(output: str) -> bool:
     """Whether all races lie in CuPy's own kernels, and ours were launched to the last."""
-    return AGREED in said and len(OF_CUPY.findall(said)) == said.count("Race reported") > 0
+    return AGREED in output and len(OF_CUPY.findall(output)) == output.count("Race reported") > 0

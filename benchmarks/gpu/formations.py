@@ -49,7 +49,8 @@ def time_formations(kind: str = "cuda", most: int | None = None, limit: int = 6_
                 for n in range(1, most + 1)
             }
         measured = ", ".join(
-            f"1x{n} {one:.1f} s ({seconds[1] / (n * one):.0%})" for n, one in seconds.items()
+            f"1x{n} {duration:.1f} s ({seconds[1] / (n * duration):.0%})"
+            for n, duration in seconds.items()
         )
         note(f"{job.command}, {n_tasks} tasks: {measured}")
 

@@ -83,14 +83,14 @@ def sentence(ours: Cells, plain: Cells, steps: int) -> str:
     steps : of an epoch
     """
     epochs = {
-        draw: np.mean([n for (own, _), n in ours.n_epochs.items() if own == draw])
+        draw: np.mean([n for (cell_draw, _), n in ours.n_epochs.items() if cell_draw == draw])
         for draw in ours.training
     }
-    each = [ours.training[draw] / (epochs[draw] * steps) for draw in ours.training]
+    step_seconds = [ours.training[draw] / (epochs[draw] * steps) for draw in ours.training]
     ratios = [plain.training[draw] / ours.training[draw] for draw in ours.training]
     drawing = sum(ours.seconds.values()) - sum(ours.training.values())
     return (
-        f"{np.mean(each) * 1e3:.2f} ms for a step of {FOLDS} folds, the plain loop "
+        f"{np.mean(step_seconds) * 1e3:.2f} ms for a step of {FOLDS} folds, the plain loop "
         f"{np.median(ratios):.1f} × as long (median; {min(ratios):.1f} to {max(ratios):.1f}), "
         f"{drawing:.1f} s of first weights, placing and scoring apart"
     )

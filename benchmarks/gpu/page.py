@@ -52,16 +52,16 @@ def describe(
         "commit": commit(),
         "checks": [
             {
-                "check": one.check.name,
-                "needs": [GPU, *one.check.needs],
-                "result": one.status,
-                "planned": one.check.planned,
-                "seconds": round(one.seconds, 1),
-                "compiled": round(one.compiled, 1),
-                "figure": one.figure,
-                "reason": without_paths("\n".join(one.reason.splitlines()[-REASON_LINES:])),
+                "check": outcome.check.name,
+                "needs": [GPU, *outcome.check.needs],
+                "result": outcome.status,
+                "planned": outcome.check.planned,
+                "seconds": round(outcome.seconds, 1),
+                "compiled": round(outcome.compiled, 1),
+                "figure": outcome.figure,
+                "reason": without_paths("\n".join(outcome.reason.splitlines()[-REASON_LINES:])),
             }
-            for one in outcomes
+            for outcome in outcomes
         ],
     }
 
@@ -70,16 +70,16 @@ def passed_in(path: Path, checks: Sequence[Check]) -> dict[str, Outcome]:
     """Return the checks that passed by a record, by name."""
     by_name = {check.name: check for check in checks}
     return {
-        one["check"]: Outcome(
-            by_name[one["check"]],
+        row["check"]: Outcome(
+            by_name[row["check"]],
             PASSED,
-            one["seconds"],
-            one["compiled"],
-            one["figure"],
-            one["reason"],
+            row["seconds"],
+            row["compiled"],
+            row["figure"],
+            row["reason"],
         )
-        for one in json.loads(path.read_text())["checks"]
-        if one["result"] == PASSED and one["check"] in by_name
+        for row in json.loads(path.read_text())["checks"]
+        if row["result"] == PASSED and row["check"] in by_name
     }
 
 
@@ -89,25 +89,25 @@ def table(record: dict[str, Any]) -> str:
         HEADER,
         [
             (
-                one["check"],
-                ", ".join(one["needs"]),
-                _result(one),
-                f"{one['planned']} s",
-                f"{one['seconds']:.1f}",
-                f"{one['compiled']:.1f}",
-                one["figure"],
+                row["check"],
+                ", ".join(row["needs"]),
+                _result(row),
+                f"{row['planned']} s",
+                f"{row['seconds']:.1f}",
+                f"{row['compiled']:.1f}",
+                row["figure"],
             )
-            for one in record["checks"]
+            for row in record["checks"]
         ],
     )
 
 
-def _result(one: dict[str, Any]) -> str:
-    if one["result"] in (NOT_RUN, BEGUN):
-        return f"{one['result']}: {one['reason']}"
-    if one["result"] == FAILED:
+def _result(row: dict[str, Any]) -> str:
+    if row["result"] in (NOT_RUN, BEGUN):
+        return f"{row['result']}: {row['reason']}"
+    if row["result"] == FAILED:
         return FAILED
-    return one["result"] + (f" (not: {one['reason']})" if one["reason"] else "")
+    return row["result"] + (f" (not: {row['reason']})" if row["reason"] else "")
 
 
 def page(record: dict[str, Any]) -> str:
@@ -115,9 +115,9 @@ def page(record: dict[str, Any]) -> str:
     gpus = ", ".join(f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in record["gpus"])
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
     failures = "".join(
-        f"\n## Failed: {one['check']}\n\n```\n{one['reason']}\n```\n"
-        for one in record["checks"]
-        if one["result"] == FAILED
+        f"\n## Failed: {row['check']}\n\n```\n{row['reason']}\n```\n"
+        for row in record["checks"]
+        if row["result"] == FAILED
     )
     return f"""\
 # GPU check: {record["gpus"][0]["name"]}, {record["date"]}
@@ -139,7 +139,7 @@ def without_paths(text: str) -> str:
     """``text`` without where things lie on this machine."""
     places = {str(ROOT): ".", sys.prefix: "PYTHON", sys.base_prefix: "PYTHON"}
     places[str(Path.home())] = "~"
-    for place, name in places.items():
-        if len(place) > 1:  # a home of "/" says nothing, and is everywhere
-            text = text.replace(place, name)
+    for path, name in places.items():
+        if len(path) > 1:  # a home of "/" says nothing, and is everywhere
+            text = text.replace(path, name)
     return text

@@ -62,10 +62,10 @@ def time_grid(decision: str, n_rows: int) -> None:
         phases=phases,
     )
     seconds = time.perf_counter() - started
-    each = ", ".join(f"{phase} {spent:.2f}" for phase, spent in phases.items())
+    times = ", ".join(f"{phase} {spent:.2f}" for phase, spent in phases.items())
     best = (result.n_errors.sum(axis=2) / len(data.y)).min()
     note(
-        f"mnist, {len(data.y)} rows, {problem.n_fits} fits {decision}: {seconds:.1f} s ({each}), "
+        f"mnist, {len(data.y)} rows, {problem.n_fits} fits {decision}: {seconds:.1f} s ({times}), "
         f"least cv error {best:.2%}"
     )
 

@@ -148,11 +148,11 @@ def peer_class(name: str) -> type | str:
     """The peer's SVC, or the reason why there is none."""
     module, extra = PEERS[name]
     try:
-        found: type = importlib.import_module(module).SVC
+        svc_class: type = importlib.import_module(module).SVC
     except ImportError:
         package = module.split(".")[0]
         return f"{package} is not installed here; the extra {extra!r} brings it"
-    return found
+    return svc_class
 
 
 def warm_up_workers(problem: Problem, solver: str, client: Client) -> None:

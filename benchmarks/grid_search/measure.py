@@ -71,11 +71,11 @@ def measure(
 
     cores: int = effective_n_jobs(-1)
     chosen = {f"pleasingly ({name})": name for name in (resolve_backend(s, "cpu") for s in solvers)}
-    found = {name: lines.peer_class(name) for name in lines.PEERS}
-    missing = {name: reason for name, reason in found.items() if isinstance(reason, str)}
+    peers = {name: lines.peer_class(name) for name in lines.PEERS}
+    missing = {name: reason for name, reason in peers.items() if isinstance(reason, str)}
     for name, reason in missing.items():
         echo(f"{name}: not timed, {reason}")
-    X, X_warm_up = (one.data().scaled("cpu") for one in (problem, warm_up_problem))
+    X, X_warm_up = (workload.data().scaled("cpu") for workload in (problem, warm_up_problem))
     seconds: dict[str, float] = {}
     todo: dict[str, Callable[[], Errors]] = {}
     with ExitStack() as stack:
@@ -90,7 +90,7 @@ def measure(
                 lines.search_with_us(warm_up_problem, solver, cores, client)
                 if client is not None:
                     lines.warm_up_workers(warm_up_problem, solver, client)
-        for name, svc in found.items():
+        for name, svc in peers.items():
             if isinstance(svc, type):
                 todo[name] = partial(lines.search_with_peer, problem, X, svc)
                 with _clocked(seconds, name, echo):

@@ -77,7 +77,7 @@ the peers with `n_jobs=-1`, which is as many; in turn, in one process tree.
 
 {markdown_table(("line", "median s", "min s", "max s"), times)}
 
-{markdown_table(COMPARISON, [_comparison(one) for one in record["comparisons"]])}
+{markdown_table(COMPARISON, [_comparison(comparison) for comparison in record["comparisons"]])}
 
 Warm-up, not counted: {warm_up}.
 
@@ -96,13 +96,13 @@ def _axis(name: str, values: list[float]) -> str:
     return f"{len(values)} {name} ({values[0]:.3g} to {values[-1]:.3g})"
 
 
-def _comparison(one: dict[str, Any]) -> tuple[str, ...]:
-    rows = one["largest_difference_rows"]
-    failed = f", {one['n_cells_failed']} failed" if one["n_cells_failed"] else ""
+def _comparison(comparison: dict[str, Any]) -> tuple[str, ...]:
+    rows = comparison["largest_difference_rows"]
+    failed = f", {comparison['n_cells_failed']} failed" if comparison["n_cells_failed"] else ""
     return (
-        one["ours"],
-        one["peer"],
-        *(f"{one[key]:.2f} ×" for key in ("ratio", "ratio_min", "ratio_max")),
-        f"{one['n_cells_that_differ']} of {one['n_cells']}{failed}",
+        comparison["ours"],
+        comparison["peer"],
+        *(f"{comparison[key]:.2f} ×" for key in ("ratio", "ratio_min", "ratio_max")),
+        f"{comparison['n_cells_that_differ']} of {comparison['n_cells']}{failed}",
         "none compared" if rows is None else f"{rows} row" + "s" * (rows != 1),
     )

@@ -52,7 +52,7 @@ class Nearest(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Any:
         """Take the mean of each class."""
         self.classes_ = np.unique(y)
-        self.means_ = np.stack([X[y == one].mean(axis=0) for one in self.classes_])
+        self.means_ = np.stack([X[y == label].mean(axis=0) for label in self.classes_])
         return self
 
     def predict(self, X: Any) -> Any:
@@ -171,7 +171,7 @@ def _double(y: Any) -> Any:
     return (np.asarray(y, float) * 100).reshape(-1)
 
 
-def _made(path: str, **parameters: Any) -> Callable[[], Any]:
+def _maker(path: str, **parameters: Any) -> Callable[[], Any]:
     """Return a function that imports a class and makes an estimator of it."""
     module, _, name = path.rpartition(".")
     return lambda: getattr(import_module(module), name)(**parameters)
@@ -195,9 +195,9 @@ def _several(path: str, *inner: Callable[[], Any]) -> Callable[[], Any]:
 
 SEED = {"random_state": 0}
 QUIET = {"verbose": False, "allow_writing_files": False, "iterations": 10, "thread_count": 1}
-SCALER = _made("sklearn.preprocessing.StandardScaler")
-LOGISTIC = _made("sklearn.linear_model.LogisticRegression", max_iter=500)
-TREE = _made("sklearn.tree.DecisionTreeClassifier", max_depth=3, **SEED)
+SCALER = _maker("sklearn.preprocessing.StandardScaler")
+LOGISTIC = _maker("sklearn.linear_model.LogisticRegression", max_iter=500)
+TREE = _maker("sklearn.tree.DecisionTreeClassifier", max_depth=3, **SEED)
 
 
 def _sklearn() -> list[Entry]:
@@ -243,12 +243,12 @@ def _sklearn() -> list[Entry]:
         ("cross_decomposition.PLSRegression", {"copy": False}, {"n_components": [1, 2]}),
     ]
     entries = [
-        Entry("scikit-learn", path.rpartition(".")[2], _made(f"sklearn.{path}", **how), grid, task)
+        Entry("scikit-learn", path.rpartition(".")[2], _maker(f"sklearn.{path}", **how), grid, task)
         for task, table in ((CLASSES, classifiers), (NUMBERS, regressors))
         for path, how, grid in table
     ]
-    in_place = _made("sklearn.preprocessing.StandardScaler", copy=False)
-    analysis = _made("sklearn.decomposition.PCA", copy=False, **SEED)
+    in_place = _maker("sklearn.preprocessing.StandardScaler", copy=False)
+    analysis = _maker("sklearn.decomposition.PCA", copy=False, **SEED)
     wholes = {
         "Voting": _several("sklearn.ensemble.VotingClassifier", TREE, LOGISTIC),
         "Stacking": _several("sklearn.ensemble.StackingClassifier", TREE, LOGISTIC),
@@ -267,8 +267,8 @@ def _sklearn() -> list[Entry]:
             name,
             _piped(SCALER, make),
             {
-                f"{type(make()).__name__.lower()}__{one}": values
-                for one, values in grids[name].items()
+                f"{type(make()).__name__.lower()}__{parameter}": values
+                for parameter, values in grids[name].items()
             },
         )
         for name, make in wholes.items()
@@ -342,19 +342,19 @@ def _of_packages() -> list[Entry]:
         ),
     ]
     entries = [
-        Entry(kind, path.rpartition(".")[2], _made(path, **how), grid, task)
+        Entry(kind, path.rpartition(".")[2], _maker(path, **how), grid, task)
         for kind, path, how, grid, task in rows
     ]
     for sampler in ("over_sampling.SMOTE", "under_sampling.RandomUnderSampler"):
         name = sampler.rpartition(".")[2]
-        steps = SCALER, _made(f"imblearn.{sampler}", **SEED), LOGISTIC
+        steps = SCALER, _maker(f"imblearn.{sampler}", **SEED), LOGISTIC
         make = _piped(*steps, module="imblearn.pipeline")
         entries.append(
             Entry(
                 "imbalanced-learn", f"{name}, logistic", make, {"logisticregression__C": [0.1, 1.0]}
             )
         )
-    boosted = _piped(SCALER, _made("lightgbm.LGBMClassifier", **lgbm))
+    boosted = _piped(SCALER, _maker("lightgbm.LGBMClassifier", **lgbm))
     entries.append(
         Entry("lightgbm", "scaler, LGBMClassifier", boosted, {"lgbmclassifier__num_leaves": [3, 7]})
     )

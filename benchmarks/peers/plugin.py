@@ -27,7 +27,7 @@ GridSearchCV = sklearn.model_selection.GridSearchCV
 RESULTS = "PEER_SUITE_RESULTS"  # names the file that outcomes are written to
 REPLACES = "PEER_SUITE_REPLACES"
 
-_made: list[str] = []
+_estimator_names: list[str] = []
 _outcomes: list[dict[str, Any]] = []
 
 
@@ -35,7 +35,7 @@ class CountedSVC(PathSVC):
     """Notes that a test made one."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        _made.append("PathSVC")
+        _estimator_names.append("PathSVC")
         return super().fit(X, y, sample_weight)
 
 
@@ -46,7 +46,7 @@ def search(estimator: Any, param_grid: Any, **options: Any) -> Any:
     """``GridSearchCV`` of an ``SVC`` as ``SVMGridSearch``; of anything else as it is."""
     if not isinstance(estimator, PathSVC):
         return GridSearchCV(estimator, param_grid, **options)
-    _made.append("SVMGridSearch")
+    _estimator_names.append("SVMGridSearch")
     taken = SVMGridSearch().get_params().keys() - {"C", "gamma"}
     shared = {name: value for name, value in estimator.get_params().items() if name in taken} | {
         "n_jobs": 1
@@ -69,7 +69,7 @@ class CountedGridSearch(GridSearch):
     """Notes that a test made one."""
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
-        _made.append("GridSearch")
+        _estimator_names.append("GridSearch")
         return super().fit(X, y, **params)
 
 
@@ -85,7 +85,7 @@ elif _replaces == "SVC":
 def _noted() -> list[str]:
     """What of ours a test met: classes, or the backend and the work that fits shared on it."""
     if _acceleration is None:
-        return sorted(set(_made))
+        return sorted(set(_estimator_names))
     entries = _acceleration.log.entries
     names = {name for entry in entries for name in ("backend", *entry.shared)}
     entries.clear()
@@ -95,7 +95,7 @@ def _noted() -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Note which tests have to do with us."""
-    _made.clear()
+    _estimator_names.clear()
     try:
         return (yield)
     finally:

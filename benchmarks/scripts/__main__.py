@@ -78,7 +78,7 @@ def _check(scripts: Sequence[Script], options: argparse.Namespace) -> None:
     if not scripts:
         raise InputError(f"no script has {options.script} in its name; --list names them")
     for script in scripts:
-        for path in (script.place, *script.addresses.values()):
+        for path in (script.checkout_path, *script.addresses.values()):
             if not (options.folder / path).exists():
                 raise InputError(f"{options.folder / path} is missing; --list says what to clone")
 

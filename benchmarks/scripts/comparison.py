@@ -75,11 +75,11 @@ class Agreement:
         return f"{words}; another best candidate{equally_good}"
 
 
-def compare(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> Agreement:
+def compare(first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]) -> Agreement:
     """The records of two runs, in the order of their searches."""
-    if [_shape(search) for search in left] != [_shape(search) for search in right]:
+    if [_shape(search) for search in first] != [_shape(search) for search in second]:
         return Agreement(False, False, float("inf"), 1.0, float("inf"))
-    pairs = list(zip(left, right, strict=True))
+    pairs = list(zip(first, second, strict=True))
     same_best = all(expected["best"] == result["best"] for expected, result in pairs)
     apart = np.concatenate([_apart(*pair) for pair in pairs]) if pairs else np.zeros(1)
     chosen = max((_chosen(*pair) for pair in pairs), default=0.0)
@@ -112,18 +112,18 @@ def _shape(search: dict[str, Any]) -> tuple[Any, ...]:
     return search["search"], search["error"], lengths
 
 
-def _apart(left: dict[str, Any], right: dict[str, Any]) -> np.ndarray:
+def _apart(first: dict[str, Any], second: dict[str, Any]) -> np.ndarray:
     """The difference of every score between two records of one shape, (n_scores,)."""
     expected, result = (
         np.concatenate([np.zeros(1), *map(np.asarray, record["scores"].values())]).astype(float)
-        for record in (left, right)
+        for record in (first, second)
     )
     apart = np.abs(expected - result)
     apart[np.isnan(expected) & np.isnan(result)] = 0.0
     return np.nan_to_num(apart[1:] if len(apart) > 1 else apart, nan=np.inf)
 
 
-def _chosen(left: dict[str, Any], right: dict[str, Any]) -> float:
+def _chosen(first: dict[str, Any], second: dict[str, Any]) -> float:
     """How far the best scores are apart; without a best, the largest difference of all."""
-    best = left.get("best_score")
-    return float(_apart(left, right).max() if best is None else abs(best - right["best_score"]))
+    best = first.get("best_score")
+    return float(_apart(first, second).max() if best is None else abs(best - second["best_score"]))

@@ -27,6 +27,6 @@ def code_of(path: Path, cells: Sequence[int] | None = None) -> str:
     """
     notebook = json.loads(path.read_text(encoding="utf-8"))
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    taken = sources if cells is None else [sources[place] for place in cells]
+    taken = sources if cells is None else [sources[index] for index in cells]
     lines = [line for source in taken for line in [*source.splitlines(), ""]]
     return "\n".join(line for line in lines if not line.lstrip().startswith(NOT_PYTHON))

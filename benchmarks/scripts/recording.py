@@ -122,7 +122,7 @@ def _of_arrays(result: Any) -> dict[str, Any]:
         scores = {key: values for key, values in result.items() if key.startswith(("test", "tr"))}
     else:
         parts: Sequence[Any] = result if isinstance(result, tuple) else (result,)
-        scores = {str(place): values for place, values in enumerate(parts[:3])}
+        scores = {str(index): values for index, values in enumerate(parts[:3])}
     return {"best": None, "scores": _listed(scores)}
 
 

@@ -58,18 +58,18 @@ def run_script(script: Script, folder: Path, through: tuple[str, ...]) -> Run:
     through : tuple of str
         ``PLAIN`` or ``ACCELERATED``: what stands between ``python`` and the script.
     """
-    place = folder / script.place
+    path = folder / script.checkout_path
     with tempfile.TemporaryDirectory() as scratch:
-        program = place
-        if place.suffix == ".ipynb":
-            program = Path(scratch) / f"{place.stem}.py"
-            program.write_text(code_of(place, script.cells))
+        program = path
+        if path.suffix == ".ipynb":
+            program = Path(scratch) / f"{path.stem}.py"
+            program.write_text(code_of(path, script.cells))
         records = Path(scratch) / "searches.json"
         began = _cpu_seconds()
         process = subprocess.run(
             [sys.executable, *through, str(program)],
-            cwd=place.parent,
-            env=_environment(script, folder, place.parent, records),
+            cwd=path.parent,
+            env=_environment(script, folder, path.parent, records),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

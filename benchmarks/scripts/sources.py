@@ -51,7 +51,7 @@ class Script:
     imports: tuple[str, ...] = ()
 
     @property
-    def place(self) -> str:
+    def checkout_path(self) -> str:
         """Its path below the folder of the checkouts."""
         return f"{self.repository.folder}/{self.path}"
 
@@ -59,8 +59,8 @@ class Script:
     def name(self) -> str:
         """Its place, with the cells of a notebook."""
         if self.cells is None:
-            return self.place
-        return f"{self.place} [{_ranges(self.cells)}]"
+            return self.checkout_path
+        return f"{self.checkout_path} [{_ranges(self.cells)}]"
 
 
 def clone_line(repository: Repository) -> str:

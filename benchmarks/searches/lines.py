@@ -42,8 +42,8 @@ class Workload:
 
 
 WORKLOADS = {
-    one.name: one
-    for one in (
+    workload.name: workload
+    for workload in (
         # Nothing is shared: what is measured is what our way of carrying them out costs.
         Workload(
             "plain",

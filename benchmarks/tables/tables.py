@@ -118,8 +118,8 @@ def _spambase(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]
     how_much = rng.normal(-0.8, 0.8, size=(2, 54))
     same = rng.random(54) < 0.3
     how_often[1, same], how_much[1, same] = how_often[0, same], how_much[0, same]
-    there = rng.random((n, 54)) < how_often[y] * rng.uniform(0.3, 1.7, size=(n, 1))
-    words = there * np.exp(how_much[y] + 0.9 * rng.normal(size=(n, 54)))
+    occurrence = rng.random((n, 54)) < how_often[y] * rng.uniform(0.3, 1.7, size=(n, 1))
+    words = occurrence * np.exp(how_much[y] + 0.9 * rng.normal(size=(n, 54)))
     runs = np.exp(rng.normal(1 + 0.5 * y[:, None], 1, size=(n, 3)))
     flipped = rng.random(n) < 0.03
     return np.log1p(np.column_stack([words, runs])), np.where(flipped, 1 - y, y)

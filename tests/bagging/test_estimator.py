@@ -60,10 +60,10 @@ def fitted() -> BaggedNets:
 
 
 def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
-    said = fitted.member_proba(X)
-    assert said.shape == (3, 300, 10)
-    np.testing.assert_allclose(said.sum(axis=2), 1, atol=1e-5)
-    answers = reduce_members(said)
+    outputs = fitted.member_proba(X)
+    assert outputs.shape == (3, 300, 10)
+    np.testing.assert_allclose(outputs.sum(axis=2), 1, atol=1e-5)
+    answers = reduce_members(outputs)
     np.testing.assert_array_equal(fitted.predict(X), answers.vote)
     calibrated = fitted.predict_proba(X)
     np.testing.assert_array_equal(calibrated, fitted.calibration_.scaled(answers.mean))
@@ -84,18 +84,18 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
 def test_the_seed_decides_and_workers_do_not(
     fitted: BaggedNets, four_workers: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said, answers = fitted.member_proba(X), fitted.predict_ensemble(X)
-    there = clone(fitted).set_params(client=four_workers).fit(X, y)
+    outputs, answers = fitted.member_proba(X), fitted.predict_ensemble(X)
+    remote_nets = clone(fitted).set_params(client=four_workers).fit(X, y)
     with monkeypatch.context() as here:
         here.setattr(Member, "predict_proba", None)  # workers ask the members, on their devices
-        np.testing.assert_array_equal(there.member_proba(X), said)
-        theirs = there.predict_ensemble(X)
-    for one in fields(answers):
+        np.testing.assert_array_equal(remote_nets.member_proba(X), outputs)
+        theirs = remote_nets.predict_ensemble(X)
+    for field in fields(answers):
         np.testing.assert_allclose(
-            getattr(theirs, one.name), getattr(answers, one.name), rtol=1e-12
+            getattr(theirs, field.name), getattr(answers, field.name), rtol=1e-12
         )
     other = clone(fitted).set_params(random_state=1).fit(X, y)
-    assert not np.array_equal(other.member_proba(X), said)
+    assert not np.array_equal(other.member_proba(X), outputs)
 
 
 def test_what_members_say_on_gpus_is_reduced_there(
@@ -104,7 +104,11 @@ def test_what_members_say_on_gpus_is_reduced_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """torch stands in for its own GPUs; of what it gives to cupy only reduced arrays come back."""
-    said, answers, assessed = fitted.member_proba(X), fitted.predict_ensemble(X), fitted.assess(X)
+    outputs, answers, assessed = (
+        fitted.member_proba(X),
+        fitted.predict_ensemble(X),
+        fitted.assess(X),
+    )
     monkeypatch.setattr("pipelines.nn.settings.torch_device", lambda device: "cpu")
     monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 64)
 
@@ -112,30 +116,32 @@ def test_what_members_say_on_gpus_is_reduced_there(
         assert {what for _, what, _ in gpu_stand_in()} <= {"import", "to-host"}
         return sum(nbytes for _, _, nbytes in gpu_stand_in())
 
-    there = copy.copy(fitted)
-    there._training = replace(fitted._training, device="gpu")
+    gpu_nets = copy.copy(fitted)
+    gpu_nets._training = replace(fitted._training, device="gpu")
     with open_cluster("threads", 2) as client:
-        for there.client in (None, client):
+        for gpu_nets.client in (None, client):
             before = copied()
-            theirs = there.predict_ensemble(X)
-            for one in fields(answers):
-                np.testing.assert_array_equal(getattr(theirs, one.name), getattr(answers, one.name))
-            reduced = sum(getattr(answers, one.name).nbytes for one in fields(answers))
+            theirs = gpu_nets.predict_ensemble(X)
+            for field in fields(answers):
+                np.testing.assert_array_equal(
+                    getattr(theirs, field.name), getattr(answers, field.name)
+                )
+            reduced = sum(getattr(answers, field.name).nbytes for field in fields(answers))
             distances = 4 * len(X)
             after = copied()
             assert after - before in (reduced, reduced + distances)
-            np.testing.assert_array_equal(there.assess(X).p, assessed.p)
+            np.testing.assert_array_equal(gpu_nets.assess(X).p, assessed.p)
             before = copied()
             assert before - after == reduced + distances
-            np.testing.assert_array_equal(there.member_proba(X), said)
-            assert copied() - before in (said.nbytes, said.nbytes + distances)
+            np.testing.assert_array_equal(gpu_nets.member_proba(X), outputs)
+            assert copied() - before in (outputs.nbytes, outputs.nbytes + distances)
 
 
 def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: BaggedNets) -> None:
     names = np.array(["zero", "one", "two"])
-    some = y < 3
-    nets = BaggedNets(**SMALL).fit(X[some], names[y[some]])
-    assert set(nets.predict(X[some])) <= set(names)
+    mask = y < 3
+    nets = BaggedNets(**SMALL).fit(X[mask], names[y[mask]])
+    assert set(nets.predict(X[mask])) <= set(names)
     nets.ensemble_.save(tmp_path / "nets.safetensors")
     stored = Ensemble.load(tmp_path / "nets.safetensors")
     assert stored.classes_.tolist() == sorted(names)
@@ -191,18 +197,18 @@ def wine() -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_workers: Client) -> None:
     """Twelve members in two groups, each of one draw, with the same bits on any workers."""
-    some, others = (tuple(one[start::2] for one in wine) for start in (0, 1))
-    nets = BaggedNets(random_state=0).fit(*some)
-    assert nets.score(*others) > 0.93
-    assert nets.predict_ensemble(others[0]).deferred.mean() < 0.15
+    train, test = (tuple(array[start::2] for array in wine) for start in (0, 1))
+    nets = BaggedNets(random_state=0).fit(*train)
+    assert nets.score(*test) > 0.93
+    assert nets.predict_ensemble(test[0]).deferred.mean() < 0.15
     candidates = [member.spec for member in nets.ensemble_.members]
-    assert [candidates.index(one) for one in candidates] == [0] * 6 + [6] * 6
-    assert all(one.network == "table" for one in candidates)
+    assert [candidates.index(candidate) for candidate in candidates] == [0] * 6 + [6] * 6
+    assert all(candidate.network == "table" for candidate in candidates)
     assert (nets.cv_results_.fold == -1).all()
     assert len(nets.cv_results_) == len(nets.candidates_) == 12
     assert nets.cv_results_.n_validation.between(15, 50).all()  # what a sample leaves out
-    there = clone(nets).set_params(client=four_workers).fit(*some)
-    np.testing.assert_array_equal(there.member_proba(wine[0]), nets.member_proba(wine[0]))
+    remote_nets = clone(nets).set_params(client=four_workers).fit(*train)
+    np.testing.assert_array_equal(remote_nets.member_proba(wine[0]), nets.member_proba(wine[0]))
 
 
 def test_a_table_can_be_searched(wine: tuple[np.ndarray, np.ndarray]) -> None:
@@ -253,7 +259,7 @@ class Pooled(torch.nn.Module):
 
 @pytest.mark.parametrize(
     "network",
-    [Pooled, *(pytest.param(one, marks=pytest.mark.slow) for one in (Pooled(3, 2), "cnn"))],
+    [Pooled, *(pytest.param(module, marks=pytest.mark.slow) for module in (Pooled(3, 2), "cnn"))],
 )
 def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
     """Stripes that lie or stand, in colours that say nothing."""

@@ -43,9 +43,9 @@ def by_the_book(
     """Kim, Xu and Barber 2020, algorithm 1, row by row, and by disagreement."""
     lower, upper, spreads = [], [], {}
     for i in range(len(y)):
-        said = [member.outputs[member.rows == i] for member in members if i in member.rows]
-        if said:
-            spreads[i] = np.std(said)
+        outputs = [member.outputs[member.rows == i] for member in members if i in member.rows]
+        if outputs:
+            spreads[i] = np.std(outputs)
     typical = np.mean(list(spreads.values()))
     for x in range(new.shape[1]):
         below, above = [], []
@@ -62,11 +62,11 @@ def by_the_book(
             below.append(at_x - residual)
             above.append(at_x + residual)
         n = len(below)
-        place = math.ceil(round(confidence * (n + 1), 6))
+        rank = math.ceil(round(confidence * (n + 1), 6))
         above.sort()
         below.sort(reverse=True)
-        upper.append(above[place - 1])
-        lower.append(below[place - 1])
+        upper.append(above[rank - 1])
+        lower.append(below[rank - 1])
     return np.array(lower), np.array(upper)
 
 
@@ -136,12 +136,12 @@ def test_a_weight_of_two_counts_as_two_rows() -> None:
 def test_targets_far_from_zero_lose_no_digits() -> None:
     members, y, new = bagged()
     far, scale = 1e9, 1e-3
-    moved = [one._replace(outputs=one.outputs * scale + far) for one in members]
+    moved = [member._replace(outputs=member.outputs * scale + far) for member in members]
     for by_spread in (False, True):
         fitted = JackknifeIntervals.of(moved, y * scale + far)
-        there = np.stack(fitted.bounds(new * scale + far, by_spread=by_spread))
+        bounds = np.stack(fitted.bounds(new * scale + far, by_spread=by_spread))
         plain = np.stack(JackknifeIntervals.of(members, y).bounds(new, by_spread=by_spread))
-        np.testing.assert_allclose((there - far) / scale, plain, atol=1e-2)
+        np.testing.assert_allclose((bounds - far) / scale, plain, atol=1e-2)
 
 
 def test_coverage_where_everything_is_known() -> None:
@@ -204,7 +204,7 @@ def test_the_narrowest_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("arguments", "says"),
     [
         ({}, "^exactly one of share and width must say .* got none; give one$"),
         ({"share": 0.5, "width": 1.0}, "got both; give one$"),
@@ -214,15 +214,15 @@ def test_the_narrowest_are_kept() -> None:
         ({"width": math.nan}, "^width must be at least 0, got nan"),
     ],
 )
-def test_what_keeps_no_rows_is_refused(asked: dict[str, float], says: str) -> None:
+def test_what_keeps_no_rows_is_refused(arguments: dict[str, float], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        narrowest(np.zeros(3), np.ones(3), **asked)
+        narrowest(np.zeros(3), np.ones(3), **arguments)
 
 
 def test_what_a_run_says_of_intervals() -> None:
     lower, upper = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 3.0, 5.0, 9.0])
-    said = describe_intervals(np.array([1.0, 0.0, 4.0, 8.0]), lower, upper, 0.8)
-    assert said == {
+    summary = describe_intervals(np.array([1.0, 0.0, 4.0, 8.0]), lower, upper, 0.8)
+    assert summary == {
         "confidence": 0.8,
         "n_test": 4,
         "n_covered": 3,
@@ -234,9 +234,9 @@ def test_what_a_run_says_of_intervals() -> None:
 
 def test_rows_of_a_run_are_kept_by_their_width() -> None:
     members, y, new = bagged()
-    known = JackknifeIntervals.of(members, y)
-    columns = RunIntervals(known, 0.8).columns(new)
+    jackknife = JackknifeIntervals.of(members, y)
+    columns = RunIntervals(jackknife, 0.8).columns(new)
     assert list(columns) == ["lower", "upper"]
     width = float(np.median(columns["upper"] - columns["lower"]))
-    kept = RunIntervals(known, 0.8, width).columns(new)["kept"]
+    kept = RunIntervals(jackknife, 0.8, width).columns(new)["kept"]
     assert kept.tolist() == (columns["upper"] - columns["lower"] <= width).tolist()

@@ -32,30 +32,32 @@ def member(seed: int) -> Member:
     return Member(CANDIDATE, INPUTS, weights, FittedScaling(0.0, 1.0))
 
 
-def refitted(*made: Any) -> Refitted:
+def refitted(*predictions: Any) -> Refitted:
     trained = TrainedNetwork(Score(0, 0, 0.0, 0.0, np.empty((0, 3))), (), "ok", 0.0)
-    return Refitted(trained, 0.0, *made)
+    return Refitted(trained, 0.0, *predictions)
 
 
 def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     files = MemberFiles(tmp_path)
     assert files.numbers() == []
     X = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
-    known = member(3).with_novelty(X, np.arange(6) % 3)
-    said = known.predict(X)
-    assert np.isfinite(said.distance).all()
+    original = member(3).with_novelty(X, np.arange(6) % 3)
+    prediction = original.predict(X)
+    assert np.isfinite(prediction.distance).all()
     assert np.isnan(member(3).predict(X).distance).all()
-    out_of_bag = OutOfBagPrediction(np.array([1, 4], dtype=np.int32), *(one[:2] for one in said))
-    files.save(3, refitted(known, said, out_of_bag), CLASSES)
-    files.save(0, refitted(member(0), said, out_of_bag), CLASSES)
+    out_of_bag = OutOfBagPrediction(
+        np.array([1, 4], dtype=np.int32), *(array[:2] for array in prediction)
+    )
+    files.save(3, refitted(original, prediction, out_of_bag), CLASSES)
+    files.save(0, refitted(member(0), prediction, out_of_bag), CLASSES)
     assert files.numbers() == [0, 3]
-    for kept, given in zip(files.predictions(3), (said, out_of_bag), strict=True):
-        for back, one in zip(kept, given, strict=True):
-            np.testing.assert_array_equal(back, one)
+    for kept, expected in zip(files.predictions(3), (prediction, out_of_bag), strict=True):
+        for back, array in zip(kept, expected, strict=True):
+            np.testing.assert_array_equal(back, array)
     stored = Ensemble.load(files.weights(3))
     assert stored.classes_.tolist() == ["a", "b", "c"]
-    for back, one in zip(stored.members[0].predict(X), said, strict=True):
-        np.testing.assert_array_equal(back, one)
+    for back, array in zip(stored.members[0].predict(X), prediction, strict=True):
+        np.testing.assert_array_equal(back, array)
     assert not list(tmp_path.rglob("*.part"))
     (tmp_path / "members" / "member-x.safetensors").touch()
     assert files.numbers() == [0, 3]
@@ -64,7 +66,7 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = MemberFiles(tmp_path)
 
-    def full(*arguments: object, **more: object) -> None:
+    def full(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
@@ -80,20 +82,20 @@ def test_what_files_say_comes_to_where_the_others_lie(
     import cupy
 
     files, X = MemberFiles(tmp_path), np.random.default_rng(1).normal(size=(6, 4))
-    said = [member(number).predict(X) for number in (0, 1)]
-    files.save(0, refitted(member(0), said[0], NOTHING), CLASSES)
+    predictions = [member(number).predict(X) for number in (0, 1)]
+    files.save(0, refitted(member(0), predictions[0], NOTHING), CLASSES)
     rows = [{"member": number, "candidate": 1} for number in (0, 1)]
-    there = Prediction(*map(cupy.asarray, said[1]))
+    gpu_prediction = Prediction(*map(cupy.asarray, predictions[1]))
     data = FoldedData(X, X[:0], X[:0], X[:0], (), Scaling("none"))
-    data.placement.get(prediction_key(rows[1]), lambda: (there, NOTHING))
+    data.placement.get(prediction_key(rows[1]), lambda: (gpu_prediction, NOTHING))
     for device in ("gpu", "cpu"):
         recalled = [
             files.recall(SharedData(SimpleNamespace(data=data)), row, device)[0] for row in rows
         ]
-        together = as_dask_array([one.outputs for one in recalled])
+        together = as_dask_array([prediction.outputs for prediction in recalled])
         answers = reduce_members(together).compute(scheduler="sync")
-        alone = reduce_members(np.stack([one.outputs for one in said]))
+        alone = reduce_members(np.stack([prediction.outputs for prediction in predictions]))
         np.testing.assert_allclose(answers.mean, alone.mean)
-        assert {type(one.outputs) for one in recalled} == {
+        assert {type(prediction.outputs) for prediction in recalled} == {
             cupy.ndarray if device == "gpu" else np.ndarray
         }

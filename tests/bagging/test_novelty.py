@@ -67,11 +67,13 @@ def test_a_digit_drawn_with_another_pen_is_not_disowned_and_noise_is(
 
 def test_rows_of_a_table() -> None:
     features, classes = load_wine(return_X_y=True)
-    some = np.arange(len(classes)) % 3 > 0
-    nets = BaggedNets(6, random_state=0).fit(features[some], classes[some])
-    others = features[~some]
-    assert np.mean(nets.assess(others).p <= 0.05) < 0.15
-    far = others + 8 * features.std(axis=0) * np.random.default_rng(0).choice([-1, 1], others.shape)
+    is_train = np.arange(len(classes)) % 3 > 0
+    nets = BaggedNets(6, random_state=0).fit(features[is_train], classes[is_train])
+    other_rows = features[~is_train]
+    assert np.mean(nets.assess(other_rows).p <= 0.05) < 0.15
+    far = other_rows + 8 * features.std(axis=0) * np.random.default_rng(0).choice(
+        [-1, 1], other_rows.shape
+    )
     assert np.mean(nets.assess(far).p <= 0.05) > 0.9
 
 
@@ -80,9 +82,9 @@ def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
     shape = rng.normal(size=(3, 3))
     y = rng.integers(0, 2, 4000)
     features = rng.normal(size=(4000, 3)) @ shape + 30 * y[:, None]
-    known = FeatureDistance.of(features, y)
-    assert np.median(known.distance(features)) == pytest.approx(1, abs=1e-5)
-    away = known.distance(np.array([[0, 0, 0], [30, 30, 30], [0, 0, 0] + 5 * shape[1]]))
+    reference = FeatureDistance.of(features, y)
+    assert np.median(reference.distance(features)) == pytest.approx(1, abs=1e-5)
+    away = reference.distance(np.array([[0, 0, 0], [30, 30, 30], [0, 0, 0] + 5 * shape[1]]))
     np.testing.assert_allclose(
         away,
         [0, 0, 5 / np.median(np.linalg.norm(rng.normal(size=(9999, 3)), axis=1))],
@@ -105,8 +107,10 @@ def test_the_rule_for_a_batch_is_that_of_benjamini_and_hochberg() -> None:
     np.testing.assert_array_equal(select_novel(p, 0.05), [False, True, False, True, False])
     from scipy.stats import false_discovery_control
 
-    many = np.random.default_rng(3).beta(0.5, 1, 200)
-    np.testing.assert_array_equal(select_novel(many, 0.1), false_discovery_control(many) <= 0.1)
+    p_values = np.random.default_rng(3).beta(0.5, 1, 200)
+    np.testing.assert_array_equal(
+        select_novel(p_values, 0.1), false_discovery_control(p_values) <= 0.1
+    )
     assert select_novel(np.array([0.04]))[0]
     assert not select_novel(np.array([0.06]))[0]
     assert not select_novel(np.empty(0)).any()

@@ -17,22 +17,22 @@ def drawn(n_members: int = 7, n_samples: int = 50, n_classes: int = 4) -> np.nda
 
 def test_reductions_are_those_of_a_loop() -> None:
     p = drawn()
-    found = reduce_members(p)
+    answers = reduce_members(p)
     for sample in range(p.shape[1]):
         counts = [int(np.sum(p[:, sample].argmax(axis=1) == code)) for code in range(4)]
         mean = p[:, sample].astype(float).mean(axis=0)
         most = [code for code in range(4) if counts[code] == max(counts)]
         vote = max(most, key=lambda code: mean[code])
-        assert found.votes[sample].tolist() == counts
-        assert found.vote[sample] == vote
-        assert found.by_mean[sample] == mean.argmax()
-        np.testing.assert_allclose(found.mean[sample], mean, atol=1e-12)
-        assert found.certainty[sample] == pytest.approx(mean[vote])
-        assert found.disagreement[sample] == pytest.approx(1 - counts[vote] / len(p))
+        assert answers.votes[sample].tolist() == counts
+        assert answers.vote[sample] == vote
+        assert answers.by_mean[sample] == mean.argmax()
+        np.testing.assert_allclose(answers.mean[sample], mean, atol=1e-12)
+        assert answers.certainty[sample] == pytest.approx(mean[vote])
+        assert answers.disagreement[sample] == pytest.approx(1 - counts[vote] / len(p))
         np.testing.assert_allclose(
-            found.quantiles[sample].T, np.quantile(p[:, sample].astype(float), QUANTILES, axis=0)
+            answers.quantiles[sample].T, np.quantile(p[:, sample].astype(float), QUANTILES, axis=0)
         )
-    assert len(np.unique(found.vote)) == 4
+    assert len(np.unique(answers.vote)) == 4
 
 
 def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
@@ -64,17 +64,21 @@ def test_the_hardest_points_are_those_the_members_divide_over() -> None:
     sure, unsure = [[0.9, 0.1]] * 2, [[0.6, 0.4]] * 2
     divided, closely = [[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.45, 0.55]]
     p = np.array([sure, divided, unsure, closely]).transpose(1, 0, 2)
-    found = hardest_samples(reduce_members(p), 3)
-    assert found.tolist() == [3, 1, 2]
+    answers = hardest_samples(reduce_members(p), 3)
+    assert answers.tolist() == [3, 1, 2]
 
 
 def test_one_member_and_a_cluster(four_workers: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 8)
     p = drawn()
     here = reduce_members(p)
-    (there,) = dask.compute(reduce_members(as_dask_array(list(p))), scheduler=four_workers)
-    for one in fields(here):
-        np.testing.assert_array_equal(getattr(there, one.name), getattr(here, one.name))
+    (cluster_answers,) = dask.compute(
+        reduce_members(as_dask_array(list(p))), scheduler=four_workers
+    )
+    for field in fields(here):
+        np.testing.assert_array_equal(
+            getattr(cluster_answers, field.name), getattr(here, field.name)
+        )
     alone = reduce_members(p[:1])
     np.testing.assert_array_equal(alone.vote, p[0].argmax(axis=1))
     assert not alone.disagreement.any()

@@ -71,23 +71,23 @@ def test_it_learns_and_its_intervals_cover(
 def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(
     fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    known = fitted.intervals_
+    intervals = fitted.intervals_
     X, y = (part[:300] for part in friedman)
-    assert known.n_drawn_by_all == 0
-    assert known.left_out.mean() == pytest.approx(0.37, abs=0.03)
-    np.testing.assert_array_equal(known.truth, y)
+    assert intervals.n_drawn_by_all == 0
+    assert intervals.left_out.mean() == pytest.approx(0.37, abs=0.03)
+    np.testing.assert_array_equal(intervals.truth, y)
     of_members = fitted.member_predictions(X).T
-    mean = np.where(known.left_out, of_members, 0).sum(axis=1) / known.left_out.sum(axis=1)
+    mean = np.where(intervals.left_out, of_members, 0).sum(axis=1) / intervals.left_out.sum(axis=1)
     # Not to the bit: each half of the rows that a member left out is asked of the network as the
     # other half ended it.
-    assert not np.array_equal(known.predicted, mean)
-    assert np.std(known.predicted - mean) < 0.1 * y.std()
-    assert np.mean(known.residuals**2) > 1.1 * np.mean((y - fitted.predict(X)) ** 2)
+    assert not np.array_equal(intervals.predicted, mean)
+    assert np.std(intervals.predicted - mean) < 0.1 * y.std()
+    assert np.mean(intervals.residuals**2) > 1.1 * np.mean((y - fitted.predict(X)) ** 2)
     # What a row of results says is the loss of the rows that its member left out.
     line = fitted.cv_results_.iloc[0]
     member = fitted.estimators_[0]
     assert member.target is not None
-    left_out = known.left_out[:, 0]
+    left_out = intervals.left_out[:, 0]
     squared = ((of_members[left_out, 0] - y[left_out]) / member.target.scale) ** 2
     assert line["loss"] == pytest.approx(np.mean(squared) / 2, rel=1e-4)
     assert line["n_validation"] == left_out.sum()
@@ -97,9 +97,9 @@ def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(
 def test_the_seed_decides_and_workers_do_not(four_workers: Client) -> None:
     X, y = load_diabetes(return_X_y=True)
     here = BaggedNetsRegressor(10, random_state=1).fit(X, y)
-    there = clone(here).set_params(client=four_workers).fit(X, y)
-    np.testing.assert_array_equal(there.member_predictions(X), here.member_predictions(X))
-    np.testing.assert_array_equal(there.predict_interval(X), here.predict_interval(X))
+    cluster_model = clone(here).set_params(client=four_workers).fit(X, y)
+    np.testing.assert_array_equal(cluster_model.member_predictions(X), here.member_predictions(X))
+    np.testing.assert_array_equal(cluster_model.predict_interval(X), here.predict_interval(X))
     other = clone(here).set_params(random_state=2).fit(X, y)
     assert not np.array_equal(other.predict(X), here.predict(X))
 
@@ -113,10 +113,10 @@ def test_targets_may_have_any_units(
 ) -> None:
     X, y = friedman
     moved = clone(fitted).fit(X[:300], scale * y[:300] + offset)
-    there = np.stack([moved.predict(X), *moved.predict_interval(X)])
+    moved_outputs = np.stack([moved.predict(X), *moved.predict_interval(X)])
     plain = np.stack([fitted.predict(X), *fitted.predict_interval(X)])
     # Training is chaotic: what is rounded otherwise at 1e12 ends in slightly other networks.
-    error = np.abs((there - offset) / scale - plain)
+    error = np.abs((moved_outputs - offset) / scale - plain)
     assert np.median(error) < 0.5
     assert moved.score(X[300:], scale * y[300:] + offset) > 0.85
 
@@ -189,8 +189,8 @@ def test_rows_are_drawn_by_their_weight_and_counted_by_it(
 def test_constant_targets_and_few_rows_and_members() -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     constant = BaggedNetsRegressor(3, random_state=0).fit(X, np.full(60, 1e7 + 0.25))
-    said = [constant.predict(X), *constant.predict_interval(X)]
-    np.testing.assert_allclose(said, 1e7 + 0.25, rtol=1e-14)
+    outputs = [constant.predict(X), *constant.predict_interval(X)]
+    np.testing.assert_allclose(outputs, 1e7 + 0.25, rtol=1e-14)
     zero = BaggedNetsRegressor(3, random_state=0).fit(X, np.zeros(60))
     assert np.abs(zero.predict(X)).max() < 1e-300
     one_member = BaggedNetsRegressor(1, random_state=0).fit(X, X[:, 0])

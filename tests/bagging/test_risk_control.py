@@ -50,10 +50,10 @@ def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
     truth = {threshold: true_error(threshold) for threshold in THRESHOLDS}
     n_runs, broken, kept = 400, 0, 0
     for _ in range(n_runs):
-        found = find_threshold(*draw(3_000, rng), error=0.02, confidence=0.9)
-        if found.threshold is not None:
+        rule = find_threshold(*draw(3_000, rng), error=0.02, confidence=0.9)
+        if rule.threshold is not None:
             kept += 1
-            broken += truth[found.threshold] > 0.02
+            broken += truth[rule.threshold] > 0.02
     assert kept > 0.9 * n_runs
     # Of 400 promises with confidence 0.9 more than 55 are broken once in 300 times.
     assert broken <= binom.ppf(0.997, n_runs, 0.1)
@@ -62,17 +62,17 @@ def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
 def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
     rng = np.random.default_rng(1)
     certainty, is_wrong = draw(20_000, rng)
-    found = find_threshold(certainty, is_wrong, 0.01)
-    assert found.threshold is not None
-    assert found.bound is not None
-    keeps = found.keeps(certainty)
-    assert found.n_kept == keeps.sum()
-    assert found.n_wrong == is_wrong[keeps].sum()
-    assert found.bound <= 0.01
-    assert found.bound == pytest.approx(
-        beta.ppf(1 - 0.05 / len(STARTS), found.n_wrong + 1, found.n_kept - found.n_wrong)
+    rule = find_threshold(certainty, is_wrong, 0.01)
+    assert rule.threshold is not None
+    assert rule.bound is not None
+    keeps = rule.keeps(certainty)
+    assert rule.n_kept == keeps.sum()
+    assert rule.n_wrong == is_wrong[keeps].sum()
+    assert rule.bound <= 0.01
+    assert rule.bound == pytest.approx(
+        beta.ppf(1 - 0.05 / len(STARTS), rule.n_wrong + 1, rule.n_kept - rule.n_wrong)
     )
-    assert "at most 1 % wrong, with confidence 95 %, at certainty" in found.line
+    assert "at most 1 % wrong, with confidence 95 %, at certainty" in rule.line
     nothing = find_threshold(certainty[:50], is_wrong[:50], 0.01)
     assert nothing.threshold is None
     assert not nothing.keeps(certainty).any()
@@ -82,11 +82,11 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
 
 def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
     y = np.array([0, 1, 1, 0])
-    said = [
+    predictions = [
         OutOfBagPrediction(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]]), np.ones(2)),
         OutOfBagPrediction(np.array([2]), np.array([[0.2, 0.8]]), np.array([3.0])),
     ]
-    pooled = OutOfBag.of(said, y, 2)
+    pooled = OutOfBag.of(predictions, y, 2)
     np.testing.assert_array_equal(pooled.truth, [0, 1])
     np.testing.assert_allclose(pooled.mean, [[0.9, 0.1], [0.4, 0.6]], atol=1e-6)
     np.testing.assert_array_equal(pooled.distance, [1, 2])
@@ -96,9 +96,9 @@ def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
 
 
 def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path: Path) -> None:
-    said = OutOfBagPrediction(np.arange(4), np.full((4, 2), 0.5), np.ones(4))
+    prediction = OutOfBagPrediction(np.arange(4), np.full((4, 2), 0.5), np.ones(4))
     path = tmp_path / SELECTIVE_PREDICTION
-    SelectivePrediction.of([said], np.array([0, 1, 1, 0]), 2).save(path)
+    SelectivePrediction.of([prediction], np.array([0, 1, 1, 0]), 2).save(path)
     assert stored_selective_prediction(tmp_path) is not None
     arrays, about = read_model(path)
     name = next(iter(arrays))
@@ -117,31 +117,31 @@ def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -
         p = np.exp(logits)
         return (p / p.sum(axis=1, keepdims=True)).astype(np.float32), y
 
-    (known, truth), (new, new_truth) = sample(4_000), sample(20_000)
-    sets = prediction_sets(known, truth, new, 0.9)
+    (reference, truth), (new, new_truth) = sample(4_000), sample(20_000)
+    sets = prediction_sets(reference, truth, new, 0.9)
     for code in range(3):
         of_class = new_truth == code
         assert sets[of_class, code].mean() == pytest.approx(0.9, abs=0.04)
         # By hand: the certainty that at most a tenth of the class' known points fall short of.
-        own = np.sort(1 - known[truth == code, code].astype(float))
-        limit = own[int(np.ceil((len(own) + 1) * 0.9)) - 1]
+        class_scores = np.sort(1 - reference[truth == code, code].astype(float))
+        limit = class_scores[int(np.ceil((len(class_scores) + 1) * 0.9)) - 1]
         differ = sets[:, code] != (1 - new[:, code].astype(float) <= limit)
         assert differ.mean() < 2e-4  # rounding at the limit itself
 
 
 def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
-    known = np.full((30, 2), 0.5)
+    reference = np.full((30, 2), 0.5)
     truth = np.array([0] * 25 + [1] * 5)
-    sets = prediction_sets(known, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
+    sets = prediction_sets(reference, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
     assert sets[:, 1].all()
     np.testing.assert_array_equal(sets[:, 0], [True, False])
-    assert prediction_sets(known, truth, np.empty((0, 2))).shape == (0, 2)
+    assert prediction_sets(reference, truth, np.empty((0, 2))).shape == (0, 2)
 
 
 def test_any_number_of_known_points_of_a_class_is_taken() -> None:
     rng = np.random.default_rng(3)
     for confidence in (0.05, 0.5, 0.8, 0.95, 0.99):
         for n in (0, 1, 2, 18, 19, 20, 21, 22, 99, 100, 101, 102):
-            known = rng.dirichlet([2, 1], n + 30)
+            reference = rng.dirichlet([2, 1], n + 30)
             truth = np.array([0] * n + [1] * 30)
-            assert prediction_sets(known, truth, known[:4], confidence).shape == (4, 2)
+            assert prediction_sets(reference, truth, reference[:4], confidence).shape == (4, 2)

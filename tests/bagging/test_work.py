@@ -62,15 +62,15 @@ def tasks_of(plan: Trainings, *done: Any) -> list[Any]:
 def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
     """As the engine gives them, of the first member."""
     problem = plan.problem(DATA)
-    found = []
+    new_rows = []
     for split, loss in enumerate(losses):
         row = {"member": 0, "candidate": candidate, "split": split, "fold": split, "share": 1.0}
         row |= {"algorithm": "conv", "params": "{}", "stage": "member=0", "loss": loss}
         row |= {"score": None if loss is None else -loss, "error": 0.5, "status": "ok"}
         row |= {"n_train": 1, "n_validation": 1, "n_fits": 1, "n_steps": 0, "n_steps_made": 0}
-        found.append(row)
+        new_rows.append(row)
     assert problem.of("member=0").candidates[candidate].parameters["member"] == 0
-    return found
+    return new_rows
 
 
 def test_a_run_is_laid_out_from_one_seed() -> None:
@@ -82,9 +82,9 @@ def test_a_run_is_laid_out_from_one_seed() -> None:
     assert len({task.name for task in tasks}) == 8
     assert all(task.cost > 0 for task in tasks)
     # More of either leaves what was there as it was.
-    more = plan_of(n_bootstrap=3, n_tuning=5)
-    assert [networks[:3] for networks in more.candidates[:2]] == plan.candidates
-    assert more.seeds[:2] == plan.seeds
+    larger_plan = plan_of(n_bootstrap=3, n_tuning=5)
+    assert [networks[:3] for networks in larger_plan.candidates[:2]] == plan.candidates
+    assert larger_plan.seeds[:2] == plan.seeds
 
 
 def test_workers_train_and_score_without_scikit_learn() -> None:
@@ -113,8 +113,8 @@ for n_classes, y in (2, np.arange(60, dtype=np.int32) % 2), (0, np.arange(60.0))
     print(*(row["score"] < 0 for row in rows if not isinstance(row, Progress)))
 print("sklearn" in sys.modules)
 """
-    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert found.stdout.split() == ["True"] * 4 + ["False"]
+    process = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.split() == ["True"] * 4 + ["False"]
 
 
 def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
@@ -122,8 +122,12 @@ def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
     problem = plan.problem(DATA)
 
     def best(*losses: tuple[float | None, ...]) -> int | None:
-        some = [row for number, own in enumerate(losses) for row in rows(plan, number, *own)]
-        return best_candidate(some, "member=0", problem)
+        candidate_rows = [
+            row
+            for number, fold_losses in enumerate(losses)
+            for row in rows(plan, number, *fold_losses)
+        ]
+        return best_candidate(candidate_rows, "member=0", problem)
 
     assert best((3, 1), (1, 2), (2, 2)) == 1
     assert best((1, 2), (2, 1), (2, 2)) == 0  # a tie
@@ -166,13 +170,13 @@ def test_the_task_of_a_member_refits_the_best() -> None:
     feed(0)
     feed.tell([row for number in range(3) for row in rows(plan, number, 3 - number, 3)])
     (task,) = feed(3)
-    *progress, (row, made) = run_member_task(problem, task, shared_fit=plan.shared_fit)
-    assert all(isinstance(one, Progress) for one in progress)
-    assert isinstance(made, Refitted)
+    *progress, (row, refit) = run_member_task(problem, task, shared_fit=plan.shared_fit)
+    assert all(isinstance(message, Progress) for message in progress)
+    assert isinstance(refit, Refitted)
     assert row["candidate"] == 2
     assert row["fold"] == -1
-    assert made.test is not None
-    assert made.test.outputs.shape == (50, 10)
+    assert refit.test is not None
+    assert refit.test.outputs.shape == (50, 10)
 
 
 Finished = tuple[list[Any], dict[CellKey, Row], dict[int, Row], dict[int, Any]]
@@ -187,9 +191,9 @@ def everything(
     outcomes, cells, refits, members = [], dict[CellKey, Row](), dict[int, Row](), dict[int, Any]()
     for event, new_rows in run_trainings(plan.shared_fit, InProcess(2), problem, feed):
         outcomes.append(event)
-        made = refitted_of(event)
-        members |= {row["member"]: refitted for row, refitted in made}
-        if made:
+        results = refitted_of(event)
+        members |= {row["member"]: refitted for row, refitted in results}
+        if results:
             refits |= {row["member"]: row for row in new_rows}
         else:
             cells |= {cell_key_of(row): row for row in new_rows}
@@ -211,23 +215,23 @@ def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
 
 def test_what_is_done_is_left_out(finished: Finished) -> None:
     plan, (_, cells, refits, members) = plan_of(), finished
-    refitted = {f"member={one}": row["candidate"] for one, row in refits.items()}
+    refitted = {f"member={member}": row["candidate"] for member, row in refits.items()}
     assert tasks_of(plan, cells, refitted) == []
     first = {"member=0": refitted["member=0"]}
     assert [task.name for task in tasks_of(plan, cells, first)] == ["refit-member=1"]
 
-    less = {place: row for place, row in cells.items() if place[:2] != ("member=1", 2)}
-    outcomes, again, _, made = everything(plan, less, refitted)
+    less = {cell_key: row for cell_key, row in cells.items() if cell_key[:2] != ("member=1", 2)}
+    outcomes, again, _, new_members = everything(plan, less, refitted)
     names = {event.task.name for event in outcomes}
     assert names == {"conv-member=1 candidate=2 2 folds"}
-    assert {place: row["loss"] for place, row in again.items()} == {
-        place: cells[place]["loss"] for place in cells if place not in less
+    assert {cell_key: row["loss"] for cell_key, row in again.items()} == {
+        cell_key: cells[cell_key]["loss"] for cell_key in cells if cell_key not in less
     }
-    assert made == {}  # the best is the one that was refitted
+    assert new_members == {}  # the best is the one that was refitted
 
     changed = refitted | {"member=1": (refitted["member=1"] + 1) % 3}
-    _, _, _, made = everything(plan, less, changed)
-    np.testing.assert_array_equal(made[1].test.outputs, members[1].test.outputs)
+    _, _, _, new_members = everything(plan, less, changed)
+    np.testing.assert_array_equal(new_members[1].test.outputs, members[1].test.outputs)
 
 
 Losses = Callable[[Candidate, int], float | None]
@@ -237,10 +241,10 @@ def play(
     plan: Trainings,
     loss: Losses,
     order: np.random.Generator | None = None,
-    known: Mapping[CellKey, Row] = NOTHING,
+    known_cells: Mapping[CellKey, Row] = NOTHING,
 ) -> tuple[MemberFeed, list[Refits]]:
     """Carry out searches whose losses are made up, one task after another; and the refits."""
-    feed = plan.feed(plan.problem(DATA), 2, known)
+    feed = plan.feed(plan.problem(DATA), 2, known_cells)
     waiting, refits = list[Any](), list[Refits]()
     while True:
         for task in feed(len(waiting)):
@@ -249,14 +253,14 @@ def play(
             return feed, refits
         task = waiting.pop(0 if order is None else int(order.integers(len(waiting))))
         part = feed.problem.of(task.stage)
-        found = list[Row]()
+        new_rows = list[Row]()
         for stage, number, split, _ in task.cell_keys:
             candidate = part.candidate(task, number)
             assert number not in task.drawn or candidate == part.candidates[number]
             (row,) = rows(plan.with_strategy("random"), 0, loss(candidate, split))
             row |= {"candidate": number, "split": split, "fold": split, "stage": stage}
-            found.append(row | {"params": candidate.text} | dict(candidate.parameters))
-        feed.tell(found)
+            new_rows.append(row | {"params": candidate.text} | dict(candidate.parameters))
+        feed.tell(new_rows)
 
 
 def of_rate(candidate: Candidate, split: int) -> float:
@@ -282,24 +286,24 @@ def test_candidates_are_drawn_where_earlier_ones_were_good() -> None:
     plan = plan_of("study", n_tuning=20).with_strategy("tpe")
     feed, refits = play(plan, of_rate)
     drawn = {stage: feed.problem.parts[stage].candidates for stage in plan.stages}
-    for stage, given in zip(plan.stages, plan.candidates, strict=True):
-        seeds = [network.random_state for network in given]
-        assert [one.estimator.random_state for one in drawn[stage]] == seeds
-        assert all(1 <= one.parameters["n_conv_layer"] <= 999 for one in drawn[stage])
-        rates = [one.parameters["learning_rate"] for one in drawn[stage]]
-        random = [network.spec.learning_rate for network in given]
-        near = [abs(np.log10(some[10:]) + 1.7).mean() for some in (rates, random)]
+    for stage, networks in zip(plan.stages, plan.candidates, strict=True):
+        seeds = [network.random_state for network in networks]
+        assert [candidate.estimator.random_state for candidate in drawn[stage]] == seeds
+        assert all(1 <= candidate.parameters["n_conv_layer"] <= 999 for candidate in drawn[stage])
+        rates = [candidate.parameters["learning_rate"] for candidate in drawn[stage]]
+        random = [network.spec.learning_rate for network in networks]
+        near = [abs(np.log10(sample[10:]) + 1.7).mean() for sample in (rates, random)]
         assert near[0] < near[1] / 1.5
     assert drawn["member=0"] != drawn["member=1"]
     (first, _) = refits
     assert first.candidates == (drawn[first.stages[0]][first.number],)
 
     other, _ = play(plan, of_rate, np.random.default_rng(0))
-    half = {place: row for place, row in feed.done.items() if place[1] < 9}
+    half = {cell_key: row for cell_key, row in feed.done.items() if cell_key[1] < 9}
     resumed, _ = play(plan, of_rate, None, half)
-    for one in (other, resumed):
-        assert {stage: one.problem.parts[stage].candidates for stage in plan.stages} == drawn
-        assert one.rows.keys() == feed.rows.keys()
+    for other_feed in (other, resumed):
+        assert {stage: other_feed.problem.parts[stage].candidates for stage in plan.stages} == drawn
+        assert other_feed.rows.keys() == feed.rows.keys()
 
 
 def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
@@ -312,7 +316,7 @@ def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
         return None if candidate.estimator.random_state == second else of_rate(candidate, split)
 
     before, _ = play(plan, fails)
-    kept = {place: row for place, row in before.done.items() if row["score"] is not None}
+    kept = {cell_key: row for cell_key, row in before.done.items() if row["score"] is not None}
     assert len(kept) == 2 * 15
     after, _ = play(plan, of_rate, None, kept)
     whole, _ = play(plan, of_rate)
@@ -320,7 +324,9 @@ def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
     assert candidates == whole.problem.parts["member=0"].candidates
     assert candidates != before.problem.parts["member=0"].candidates
     assert len(after.rows) == 2 * 16
-    assert all(row["params"] == candidates[place[1]].text for place, row in after.rows.items())
+    assert all(
+        row["params"] == candidates[cell_key[1]].text for cell_key, row in after.rows.items()
+    )
 
 
 def test_tables_of_candidates_and_members(finished: Finished) -> None:
@@ -328,12 +334,12 @@ def test_tables_of_candidates_and_members(finished: Finished) -> None:
     results = tabulate_cells(cells.values())
     table = reduce_candidates(results, 2)
     assert table.groupby("member")["rank"].apply(list).tolist() == [[1, 2, 3], [1, 2, 3]]
-    for member, own in results.groupby("member"):
-        mean = own.groupby("candidate").loss.mean()
+    for member, member_rows in results.groupby("member"):
+        mean = member_rows.groupby("candidate").loss.mean()
         best = table[(table.member == member) & table.is_best].iloc[0]
         assert best.candidate == mean.idxmin()
         assert best.loss_mean == pytest.approx(mean.min())
-        spread = own[own.candidate == best.candidate].loss.std(ddof=0)
+        spread = member_rows[member_rows.candidate == best.candidate].loss.std(ddof=0)
         assert best.loss_std == pytest.approx(spread)
     members = tabulate_members(table, refits, {0: 0.25, 1: 0.5})
     assert list(members)[:6] == [
@@ -385,10 +391,10 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     together = task_rows(problem, searches[2])
     by_one = {cell_key_of(row): row for task in alone[5:8] for row in task_rows(problem, task)}
     assert len({row["learning_rate"] for row in together}) == 3
-    for own in together:
-        other = by_one.pop(cell_key_of(own))
-        assert own["loss"] == pytest.approx(other["loss"], rel=5e-3)
-        assert own["learning_rate"] == other["learning_rate"]
+    for group_row in together:
+        other = by_one.pop(cell_key_of(group_row))
+        assert group_row["loss"] == pytest.approx(other["loss"], rel=5e-3)
+        assert group_row["learning_rate"] == other["learning_rate"]
     assert by_one == {}
 
 

@@ -36,13 +36,13 @@ def test_both_ways_come_to_the_same_answer(problem: Problem) -> None:
 def test_candidates_are_compared_by_the_time_they_fill_the_machine() -> None:
     ours = Cells({(0, 0): 3, (1, 0): None}, {(0, 0): 4, (1, 0): 1}, {0: 2.0, 1: 1.0})
     plain = Cells({(0, 0): 5, (1, 0): None}, {(0, 0): 5, (1, 0): 1}, {0: 3.0, 1: 4.0})
-    found = compare(ours, plain, n_workers=2)
-    assert found["ratio_by_draw"] == [3.0, 8.0]
-    assert found["ratio_median_draw"] == 5.5
-    assert found["n_cells_that_differ"] == 1
-    assert found["largest_difference_rows"] == 2
-    assert found["n_cells_with_other_epochs"] == 1
-    assert (found["epochs_ours"], found["epochs_plain"]) == (5, 6)
+    comparison = compare(ours, plain, n_workers=2)
+    assert comparison["ratio_by_draw"] == [3.0, 8.0]
+    assert comparison["ratio_median_draw"] == 5.5
+    assert comparison["n_cells_that_differ"] == 1
+    assert comparison["largest_difference_rows"] == 2
+    assert comparison["n_cells_with_other_epochs"] == 1
+    assert (comparison["epochs_ours"], comparison["epochs_plain"]) == (5, 6)
 
 
 @pytest.mark.slow
@@ -57,9 +57,9 @@ def test_the_command_keeps_what_it_found(
     assert lines[0] == "ours"
     assert lines[-1] == "plain, 1 thread"
     assert len(record["problem"]["candidates"]) == 2
-    for one in record["comparisons"]:
-        assert one["epochs_ours"] == one["epochs_plain"]
-        assert one["largest_difference_rows"] <= 1
+    for comparison in record["comparisons"]:
+        assert comparison["epochs_ours"] == comparison["epochs_plain"]
+        assert comparison["largest_difference_rows"] <= 1
     text = path.with_suffix(".md").read_text()
     assert f"{record['comparisons'][0]['ratio']:.2f} ×" in text
     assert text in capsys.readouterr().out

@@ -14,7 +14,7 @@ from benchmarks.bagging_intervals import Answer, main, of_networks, quality
 from benchmarks.tables.regression import N_FRESH, N_TRAIN, REGRESSION_TABLES, Split
 
 
-def known(split: Split, seed: int) -> Answer:
+def true_answer(split: Split, seed: int) -> Answer:
     """What friedman 1 is without its noise, give or take a standard deviation of that."""
     X = split.X_fresh
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
@@ -26,7 +26,12 @@ def test_a_table_is_measured_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bagging_intervals, "PACKAGES", {})
-    methods = {"networks": of_networks, "by spread": known, "MAPIE": known, "forest": known}
+    methods = {
+        "networks": of_networks,
+        "by spread": true_answer,
+        "MAPIE": true_answer,
+        "forest": true_answer,
+    }
     monkeypatch.setattr(bagging_intervals, "METHODS", methods)
     argv = ["--table", "friedman 1", "--splits", "1", "--results", str(tmp_path)]
     assert main(argv) == 0

@@ -21,8 +21,8 @@ def test_a_table_that_is_missing_is_said(
     (tmp_path / "glass.data.txt").write_text(glass)
     where = ["--data-dir", str(tmp_path), "--results", str(tmp_path / "kept")]
     assert main([*where, "--splits", "1", "--members", "2"]) == 0
-    said = capsys.readouterr()
-    assert f"sonar is left out: --data-dir {tmp_path} has no sonar.dat" in said.err
+    streams = capsys.readouterr()
+    assert f"sonar is left out: --data-dir {tmp_path} has no sonar.dat" in streams.err
     (kept,) = (tmp_path / "kept").glob("*.json")
     tables = json.loads(kept.read_text())["tables"]
     assert [table["table"] for table in tables] == ["breast cancer", "glass"]
@@ -33,7 +33,7 @@ def test_a_table_that_is_missing_is_said(
         assert split["error"][NETS] == split["error"][RAW]
         behind = split["log_loss"][NETS] - split["log_loss"][LOOP]
         assert table["mean"]["behind"]["log_loss"] == pytest.approx(behind)
-        assert f"| {behind:+.3f} ± 0.000 |" in said.out
+        assert f"| {behind:+.3f} ± 0.000 |" in streams.out
     assert tables[0]["mean"]["error"][NETS] < 0.1
 
 

@@ -98,10 +98,12 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_kept_and_measured_are_printed(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert claims.main([]) == 0
-    said = capsys.readouterr().out
-    assert "first: 3, kept 3, quoted 3" in said
-    assert "large: not in the short form, quoted 3" in said
-    assert "card: not run, needs a GPU; kept in benchmarks/results/2026-11-27-notes-gpu.md" in said
+    output = capsys.readouterr().out
+    assert "first: 3, kept 3, quoted 3" in output
+    assert "large: not in the short form, quoted 3" in output
+    assert (
+        "card: not run, needs a GPU; kept in benchmarks/results/2026-11-27-notes-gpu.md" in output
+    )
 
 
 def test_what_is_worse_ends_with_1(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,9 +123,9 @@ def test_a_command_that_fails_does_not_keep_the_others(
 
     monkeypatch.setattr(claims, "measure", fail)
     assert claims.main([]) == 1
-    said = capsys.readouterr()
-    assert "no room" in said.err
-    assert "card: not run" in said.out
+    streams = capsys.readouterr()
+    assert "no room" in streams.err
+    assert "card: not run" in streams.out
 
 
 def test_an_unknown_name_is_one_line(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,15 +89,15 @@ def test_both_jobs_run_on_one_node_and_on_two(
     (page,), (kept,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
     record = json.loads(kept.read_text())
     for name in formations.JOBS:
-        one, two = record["lines"][name]
-        assert [one["workers_of_nodes"], two["workers_of_nodes"]] == [[1], [1, 1]]
-        for line in (one, two):
+        one_node, two_nodes = record["lines"][name]
+        assert [one_node["workers_of_nodes"], two_nodes["workers_of_nodes"]] == [[1], [1, 1]]
+        for line in (one_node, two_nodes):
             assert min(line["static_by_schedule"], line["queue_by_schedule"]) > 0
             for way in ("static", "queue"):
                 # Sleep is no shorter than it is told to be; of real fits nothing is certain.
                 assert fits or line[way]["efficiency"] <= 1
                 assert 0 <= line[way]["idle"] < 1
-        assert one["queue_by_schedule"] == pytest.approx(one["static_by_schedule"])
+        assert one_node["queue_by_schedule"] == pytest.approx(one_node["static_by_schedule"])
     text = page.read_text()
     assert ("arithmetic replayed" in text) == (not fits)
     assert text.count("| 2x1") == 2

@@ -48,8 +48,8 @@ def with_a_gpu(monkeypatch):
 
 def carried_out(checks, seconds, folder, echo=lambda _: None):
     """What became of them, less that they had begun."""
-    found = carry_out.carry_out(checks, seconds, folder, echo)
-    return [outcome for outcome in found if outcome.status != BEGUN]
+    outcomes = carry_out.carry_out(checks, seconds, folder, echo)
+    return [outcome for outcome in outcomes if outcome.status != BEGUN]
 
 
 def write(path: Path, source: str) -> Path:
@@ -152,19 +152,23 @@ small_problem(None)
 @pytest.mark.parametrize("target", ON_A_CPU)
 def test_a_check_names_all_that_it_needs(target, tmp_path):
     """On a machine that lacks one it is to be told as not run, not as failed."""
-    (check,) = [one for one in CHECKS if one.target == target]
-    there = {
+    (check,) = [entry for entry in CHECKS if entry.target == target]
+    distributions = {
         module: {canonicalize_name(name) for name in names}
         for module, names in importlib.metadata.packages_distributions().items()
     }
-    wanted = ["numpy", *(name for need in check.needs for name in there.get(need, ()))]
+    wanted = ["numpy", *(name for need in check.needs for name in distributions.get(need, ()))]
     for name in wanted:  # grows meanwhile
         for need in map(Requirement, importlib.metadata.requires(name) or ()):
             other = canonicalize_name(need.name)
-            asked = need.marker is None or need.marker.evaluate({"extra": ""})
-            if asked and other not in wanted and any(other in names for names in there.values()):
+            applies = need.marker is None or need.marker.evaluate({"extra": ""})
+            if (
+                applies
+                and other not in wanted
+                and any(other in names for names in distributions.values())
+            ):
                 wanted.append(other)
-    absent = {module for module, names in there.items() if not names & set(wanted)}
+    absent = {module for module, names in distributions.items() if not names & set(wanted)}
     absent -= {"pipelines", "cluster_setup", "_distutils_hack"}
     write(tmp_path / "sitecustomize.py", ONLY_THESE)
     program = write(tmp_path / "on_a_cpu.py", ON_A_CPU[target])
@@ -198,14 +202,14 @@ def test_all_checks_are_planned_to_end_in_time():
 
 
 def test_the_cheapest_proof_comes_first():
-    launch, memcheck, racecheck, *others = CHECKS
+    launch, memcheck, racecheck, *remaining = CHECKS
     assert launch.target.endswith(":launch_kernels")
     names = [memcheck.name, racecheck.name]
     assert names == ["memcheck finds nothing", "racecheck finds nothing"]
-    kinds = ["time" if check.name.startswith("time") else "results" for check in others]
+    kinds = ["time" if check.name.startswith("time") else "results" for check in remaining]
     assert kinds[: kinds.index("time")] == ["results"] * 10
     sizes = [(d, n) for n in (6_000, 20_000, 60_000) for d in ("ovo", "ovr")]
-    names = [check.name for check in others]
+    names = [check.name for check in remaining]
     places = [names.index(f"time of the study's grid, {d}, {n:,} rows") for d, n in sizes]
     assert places == sorted(places)
 
@@ -221,9 +225,9 @@ def test_what_the_sanitizer_finds_fails_a_check(status, monkeypatch, tmp_path):
             first_launches.find_races()
         return
     first_launches.find_memory_errors()
-    (said,) = figures.FIGURES
-    assert said.startswith("memcheck: --tool memcheck --report-api-errors no --error-exitcode 9 ")
-    assert "launch_kernels()" in said
+    (figure,) = figures.FIGURES
+    assert figure.startswith("memcheck: --tool memcheck --report-api-errors no --error-exitcode 9 ")
+    assert "launch_kernels()" in figure
 
 
 def race(kernel, other):
@@ -235,7 +239,7 @@ def race(kernel, other):
 
 
 @pytest.mark.parametrize(
-    ("said", "passes"),
+    ("output", "passes"),
     [
         (race("cupy_nonzero", "cupy_nonzero") + first_launches.AGREED, True),
         (race("cupy_nonzero", "cupy_nonzero"), False),
@@ -244,8 +248,8 @@ def race(kernel, other):
     ],
     ids=["CuPy's", "not all launched", "ours too", "something else"],
 )
-def test_a_race_within_cupy_is_not_ours(said, passes, monkeypatch, tmp_path):
-    (tmp_path / "said").write_text(said)
+def test_a_race_within_cupy_is_not_ours(output, passes, monkeypatch, tmp_path):
+    (tmp_path / "said").write_text(output)
     tool = write(tmp_path / "compute-sanitizer", f"#!/bin/sh\ncat {tmp_path}/said\nexit 9\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -306,7 +310,7 @@ def test_a_check_that_is_not_there_is_one_line(capsys, tmp_path):
 def test_the_command_runs_what_it_is_told_to(with_a_gpu, monkeypatch, tmp_path):
     ran = []
     monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
-    monkeypatch.setattr(gpu_check, "carry_out", lambda some, *_: ran.extend(some) or [])
+    monkeypatch.setattr(gpu_check, "carry_out", lambda checks, *_: ran.extend(checks) or [])
     assert gpu_check.main(["--only", "torch", "--results", str(tmp_path)]) == 0
     assert [check.target for check in ran] == ["tests/gpu/test_torch.py"]
     # The record of all checks of a day stays.
@@ -371,16 +375,16 @@ def test_checks_pass_fail_or_are_not_run(with_a_gpu, tmp_path):
         Check("absent", str(good), ("nothing_a",)),
         Check("a benchmark", "benchmarks.machine:describe_machine", ()),
     ]
-    said = []
-    outcomes = carried_out(table_of_checks, 1000, tmp_path, said.append)
+    lines = []
+    outcomes = carried_out(table_of_checks, 1000, tmp_path, lines.append)
     statuses = [PASSED, FAILED, NOT_RUN, NOT_RUN, PASSED]
-    assert [one.status for one in outcomes] == statuses
+    assert [outcome.status for outcome in outcomes] == statuses
     assert outcomes[0].figure == "42 of them"
     assert "assert 1 == 2" in outcomes[1].reason
     assert "needs two" in outcomes[2].reason
     assert "nothing_a" in outcomes[3].reason
-    assert len(said) == len(outcomes) + 4  # what begins is told what it needs, but for the absent
-    assert any("planned  good: needs a GPU" in line for line in said)
+    assert len(lines) == len(outcomes) + 4  # what begins is told what it needs, but for the absent
+    assert any("planned  good: needs a GPU" in line for line in lines)
 
 
 BREAKS = {
@@ -457,17 +461,20 @@ def test_what_keeps_a_check_from_its_tests_is_told_in_its_own_words(with_a_gpu, 
 def test_what_has_passed_is_kept_after_every_check_and_not_run_again(
     with_a_gpu, monkeypatch, tmp_path
 ):
-    one, two = Check("one", "tests/gpu/x.py", ()), Check("two", "tests/gpu/y.py", ())
-    monkeypatch.setattr(gpu_check, "CHECKS", [one, two])
+    first_check, second_check = (
+        Check("one", "tests/gpu/x.py", ()),
+        Check("two", "tests/gpu/y.py", ()),
+    )
+    monkeypatch.setattr(gpu_check, "CHECKS", [first_check, second_check])
     monkeypatch.setattr(gpu_check, "driver", lambda: Driver("580.1", "13.0"))
-    asked, reports = [], []
+    names_by_run, reports = [], []
 
     def interrupted(checks, seconds, folder):
-        asked.append([check.name for check in checks])
+        names_by_run.append([check.name for check in checks])
         reports.append(folder.exists())
         for check in checks:
             yield Outcome(check, BEGUN, reason="its tests so far are in y.json")
-            if check == two and len(asked) == 1:
+            if check == second_check and len(names_by_run) == 1:
                 folder.mkdir()
                 raise KeyboardInterrupt
             yield Outcome(check, PASSED, 1.0, figure="7 GB/s")
@@ -484,7 +491,7 @@ def test_what_has_passed_is_kept_after_every_check_and_not_run_again(
     assert [check["figure"] for check in checks_kept] == ["7 GB/s", "7 GB/s"]
     (tmp_path / "gpu-check-nvidia-example-1-running").mkdir()
     assert gpu_check.main(["--results", str(tmp_path)]) == 0  # anew: no test was run before
-    assert asked == [["one", "two"], ["two"], ["one", "two"]]
+    assert names_by_run == [["one", "two"], ["two"], ["one", "two"]]
     assert reports == [False, True, False]
 
 
@@ -573,5 +580,7 @@ def test_both_jobs_are_timed_by_formation():
     figures.FIGURES.clear()
     formations.time_formations("threads", most=2, limit=200)
     share = r"\(\d+%\)"
-    for job, said in zip(("svm_grid", "nn_bagging"), figures.FIGURES, strict=True):
-        assert re.fullmatch(rf"{job}, 16 tasks: 1x1 [\d.]+ s \(100%\), 1x2 [\d.]+ s {share}", said)
+    for job, figure in zip(("svm_grid", "nn_bagging"), figures.FIGURES, strict=True):
+        assert re.fullmatch(
+            rf"{job}, 16 tasks: 1x1 [\d.]+ s \(100%\), 1x2 [\d.]+ s {share}", figure
+        )

@@ -54,11 +54,11 @@ def test_lines_are_compared_cell_by_cell():
 
 def test_a_peer_that_is_missing_is_named(problem, monkeypatch):
     monkeypatch.setattr(lines, "PEERS", {"GridSearchCV(fast)": ("no_such_package.svm", "intel")})
-    said = []
-    measured = measure(problem, problem, ["sklearn"], "threads", 1, said.append)
+    echoed_lines = []
+    measured = measure(problem, problem, ["sklearn"], "threads", 1, echoed_lines.append)
     reason = "no_such_package is not installed here; the extra 'intel' brings it"
     assert measured.missing == {"GridSearchCV(fast)": reason}
-    assert any(reason in line for line in said)
+    assert any(reason in line for line in echoed_lines)
     assert reason in page(describe(problem, measured, "2026-01-02"))
 
 

@@ -16,13 +16,13 @@ from pipelines.graph.random_graphs import RandomGraph
 @pytest.mark.slow
 def test_all_lines_come_to_the_same_ranks():
     graph = graph_of(RandomGraph("rmat", 2000, 5, 0), repeated="once")
-    made = make_lines(graph, 1e-9, 2)
-    assert {"pull", "scipy", "networkx"} <= set(made.lines)
-    ours = made.lines["pull"]()
-    for name, line in made.lines.items():
+    peer_lines = make_lines(graph, 1e-9, 2)
+    assert {"pull", "scipy", "networkx"} <= set(peer_lines.lines)
+    ours = peer_lines.lines["pull"]()
+    for name, line in peer_lines.lines.items():
         assert np.abs(line().ranks - ours.ranks).sum() < 1e-7, name
-    assert {"networkit", "igraph"} == set(made.missing) | (
-        {"networkit", "igraph"} & set(made.lines)
+    assert {"networkit", "igraph"} == set(peer_lines.missing) | (
+        {"networkit", "igraph"} & set(peer_lines.lines)
     )
 
 

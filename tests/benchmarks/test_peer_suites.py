@@ -33,11 +33,11 @@ def test_a_failure_that_is_not_on_the_list_is_one(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = [outcome("test_svc_iris"), outcome(test, "failed", "ValueError: no")]
-    monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: found)
+    outcomes = [outcome("test_svc_iris"), outcome(test, "failed", "ValueError: no")]
+    monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: outcomes)
     assert peer_suites.main(["--suite", "svm", "--results", str(tmp_path)]) == status
-    said = capsys.readouterr()
-    assert ("not on the list: svm: test_new" in said.err) == bool(status)
+    streams = capsys.readouterr()
+    assert ("not on the list: svm: test_new" in streams.err) == bool(status)
     (kept,) = tmp_path.glob("*-peer-suites.md")
     assert test in kept.read_text()
 
@@ -52,10 +52,10 @@ def test_a_failure_under_the_backend_is_one_where_a_plain_run_passes(
     monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: outcomes[replaces])
     options = ["--suite", "backend_halving", "--results", str(tmp_path)]
     assert peer_suites.main(options) == 1
-    said = capsys.readouterr()
-    assert "not on the list: backend_halving: test_bad_input" in said.err
-    assert "test_both" not in said.err
-    (line,) = [line for line in said.out.splitlines() if "test_both" in line]
+    streams = capsys.readouterr()
+    assert "not on the list: backend_halving: test_bad_input" in streams.err
+    assert "test_both" not in streams.err
+    (line,) = [line for line in streams.out.splitlines() if "test_both" in line]
     assert peer_suites.FAILS_PLAIN in line
 
 

@@ -33,9 +33,9 @@ ANOTHER_DEFAULT = "import sklearn.svm\nsklearn.svm.SVC.__init__.__kwdefaults__['
 
 
 def search(**changes: Any) -> dict[str, Any]:
-    made = {"search": "GridSearchCV(SVC)", "seconds": 1.0, "error": None, "best": "{'C': 1}"}
-    made["best_score"] = 0.5
-    return made | {"scores": {"mean_test_score": [0.5, float("nan")]}} | changes
+    entry = {"search": "GridSearchCV(SVC)", "seconds": 1.0, "error": None, "best": "{'C': 1}"}
+    entry["best_score"] = 0.5
+    return entry | {"scores": {"mean_test_score": [0.5, float("nan")]}} | changes
 
 
 @pytest.fixture

@@ -42,6 +42,6 @@ def test_a_small_grid_keeps_a_page(tmp_path: Path) -> None:
     record = json.loads(kept.read_text())
     assert record["n_cells"] == 12
     assert len(record["cells"]) == 6
-    assert all(abs(one["n_errors"] - one["n_errors_ours"]) <= 1 for one in record["cells"])
-    whole = sum(one["seconds"] for one in record["cells"]) * 2
+    assert all(abs(cell["n_errors"] - cell["n_errors_ours"]) <= 1 for cell in record["cells"])
+    whole = sum(cell["seconds"] for cell in record["cells"]) * 2
     assert f"{whole / record['cpu_seconds']:.0f} ×" in page.read_text()

@@ -6,14 +6,14 @@ from benchmarks.timing import Timed, in_turn, ratios
 
 
 def test_lines_take_turns():
-    calls, said = [], []
+    calls, echoed_lines = [], []
     lines = {name: lambda name=name: calls.append(name) or len(calls) for name in "AB"}
-    one, other = in_turn(lines, 3, said.append)
+    first_line, other = in_turn(lines, 3, echoed_lines.append)
     assert "".join(calls) == "ABABAB"
-    assert (one.name, other.name) == ("A", "B")
-    assert len(one.seconds) == len(other.seconds) == 3
-    assert (one.result, other.result) == (5, 6)
-    assert len(said) == 6
+    assert (first_line.name, other.name) == ("A", "B")
+    assert len(first_line.seconds) == len(other.seconds) == 3
+    assert (first_line.result, other.result) == (5, 6)
+    assert len(echoed_lines) == 6
 
 
 def test_ratios_are_of_medians_and_of_turns():

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             todo += [(name, number) for number in numbers]
         chaos.prepare(number for _, number in todo)
         with ThreadPoolExecutor(options.jobs) as pool:
-            for future in as_completed(pool.submit(chaos.disturb, *one) for one in todo):
+            for future in as_completed(pool.submit(chaos.disturb, *job) for job in todo):
                 results.append(future.result())
                 print(_line(results[-1]), flush=True)
     results.sort(key=lambda result: todo.index((result.kind, result.number)))

@@ -51,9 +51,9 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
     record = _record(folder)
     row, fingerprint = job_of(workload.command).row, record.get("fingerprint")
     with Journal(folder / "journal.jsonl", row, fingerprint, write=False) as journal:
-        tasks = [one["task"] for one in journal.records]
-    more = len(tasks) - workload.n_tasks
-    if more < 0 or (more and not workload.asks_ahead) or len(set(tasks)) != len(tasks):
+        tasks = [entry["task"] for entry in journal.records]
+    n_extra = len(tasks) - workload.n_tasks
+    if n_extra < 0 or (n_extra and not workload.asks_ahead) or len(set(tasks)) != len(tasks):
         raise Broken(
             f"{workload.n_tasks} tasks, but {len(tasks)} records of {len(set(tasks))} tasks"
         )
@@ -61,12 +61,12 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
         pd.testing.assert_frame_equal(_rows(folder), _rows(truth))
     except AssertionError as error:
         raise Broken(f"other rows: {error}") from None
-    found, expected = record, _record(truth)
-    if found["status"] != "finished" or not (folder / "report.html").exists():
+    actual, expected = record, _record(truth)
+    if actual["status"] != "finished" or not (folder / "report.html").exists():
         raise Broken("the run does not call itself finished, or has no report")
     for key in workload.answers:
-        if without_times(found[key]) != without_times(expected[key]):
-            raise Broken(f"another answer: {key} is {found[key]}, not {expected[key]}")
+        if without_times(actual[key]) != without_times(expected[key]):
+            raise Broken(f"another answer: {key} is {actual[key]}, not {expected[key]}")
     for pattern in workload.files:
         names = {
             path.relative_to(where) for where in (folder, truth) for path in where.glob(pattern)
@@ -93,16 +93,16 @@ def _rows(folder: Path) -> pd.DataFrame:
     return table.drop(columns=WHERE_AND_HOW_FAST)
 
 
-def same(found: Path, expected: Path) -> bool:
+def same(actual: Path, expected: Path) -> bool:
     """Whether two files of a run hold the same."""
-    if found.suffix != ".safetensors":
-        return found.read_bytes() == expected.read_bytes()
+    if actual.suffix != ".safetensors":
+        return actual.read_bytes() == expected.read_bytes()
     # Its header is written in any order.
-    (arrays, about), (others, others_about) = read_model(found), read_model(expected)
+    (arrays, about), (expected_arrays, others_about) = read_model(actual), read_model(expected)
     return (
         about == others_about
-        and arrays.keys() == others.keys()
-        and all(arrays[name].tobytes() == others[name].tobytes() for name in arrays)
+        and arrays.keys() == expected_arrays.keys()
+        and all(arrays[name].tobytes() == expected_arrays[name].tobytes() for name in arrays)
     )
 
 

@@ -44,8 +44,10 @@ def disturb(
     must_keep(b"".join([*foreign, before]), folder)
     must_equal(workload, folder, truth)
     with_zeros = ", zeros after them" if zeros else ""
-    others = f"{len(foreign)} records of another run, " if foreign else ""
-    return [f"{others}{n_whole} records and {cut} of {len(last)} bytes of the next{with_zeros}"]
+    foreign_text = f"{len(foreign)} records of another run, " if foreign else ""
+    return [
+        f"{foreign_text}{n_whole} records and {cut} of {len(last)} bytes of the next{with_zeros}"
+    ]
 
 
 def _of_another_run(line: bytes) -> bytes:

@@ -338,7 +338,7 @@ class Inputs:
         """Options with values that mean nothing, or too much; a dry run."""
         command = str(rng.choice([*ON_TABLES, "pagerank"]))
         module = importlib.import_module(f"pipelines.{command}")
-        fields = [one for one in dataclasses.fields(module.Options) if one.name != "data_dir"]
+        fields = [field for field in dataclasses.fields(module.Options) if field.name != "data_dir"]
         words: list[str] = [] if command == "pagerank" else ["--dataset", str(self.table)]
         for _ in range(int(rng.integers(1, 4))):
             field = fields[int(rng.integers(len(fields)))]
@@ -347,10 +347,10 @@ class Inputs:
             n = int(rng.integers(1, 3)) if isinstance(n, str) else n
             if rng.integers(10) == 0:
                 flag, n = flag[: int(rng.integers(2, len(flag)))], int(rng.integers(3))
-            given = [str(one) for one in rng.choice(VALUES, n)]
+            arguments = [str(word) for word in rng.choice(VALUES, n)]
             if choices := field.metadata["choices"]:
-                given = [str(rng.choice([*choices, value])) for value in given]
-            words += [flag, *given]
+                arguments = [str(rng.choice([*choices, value])) for value in arguments]
+            words += [flag, *arguments]
         return Case(" ".join(word[:40] for word in words), command, [*words, "--dry-run"])
 
     def user_module(self, rng: np.random.Generator) -> Case:
@@ -453,7 +453,7 @@ def _hostile_lines(
             row[min(column, len(row) - 1)] = value
         how = f"a column of {value[:12]!r}"
     elif how == "a line":
-        row = [str(one) for one in rng.choice(CELLS_OF_TABLES, int(rng.integers(0, 9)))]
+        row = [str(cell) for cell in rng.choice(CELLS_OF_TABLES, int(rng.integers(0, 9)))]
         rows.insert(int(rng.integers(len(rows) + 1)), row)
     elif how == "lines":
         kept = int(rng.integers(0, 12))
@@ -540,9 +540,9 @@ def _hostile_column(rng: np.random.Generator, n: int) -> tuple[str, Any]:
     return how, columns[how]()
 
 
-def _replace(victim: Path, image: Image.Image, suffix: str = ".png", **more: Any) -> None:
+def _replace(victim: Path, image: Image.Image, suffix: str = ".png", **save_options: Any) -> None:
     victim.unlink()
-    image.save(victim.with_suffix(suffix), **more)
+    image.save(victim.with_suffix(suffix), **save_options)
 
 
 def _claims(victim: Path, rng: np.random.Generator) -> None:
@@ -659,19 +659,19 @@ def _hostile_yaml(text: str, rng: np.random.Generator) -> tuple[str, bytes]:
         how = str(rng.choice(list(wholes)))
         return how, wholes[how].encode()
     content = yaml.safe_load(text)
-    place = content
+    node = content
     while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         key = keys[int(rng.integers(len(keys)))]
-        inside = place[key]
+        inside = node[key]
         if not isinstance(inside, dict | list) or not inside or rng.integers(3) == 0:
             break
-        place = inside
-    if rng.integers(5) == 0 and isinstance(place, dict):
-        place["é unknown"] = place.pop(key)
+        node = inside
+    if rng.integers(5) == 0 and isinstance(node, dict):
+        node["é unknown"] = node.pop(key)
         return f"{key} under another name", yaml.safe_dump(content).encode()
     value = (*JSON_VALUES, float("nan"), float("inf"), "=1", -5, 10**12)[int(rng.integers(16))]
-    place[key] = value
+    node[key] = value
     return f"{key} = {value!r}", yaml.safe_dump(content).encode()
 
 
@@ -800,13 +800,13 @@ def outcome(case: Case, seconds: int = 0) -> str:
         raise Hang(f"no end after {seconds} s")
 
     threads = threading.active_count()
-    said = io.StringIO()
+    stderr = io.StringIO()
     before = signal.signal(signal.SIGALRM, hangs)
     signal.alarm(seconds)
     try:
         with (
-            contextlib.redirect_stderr(said),
-            contextlib.redirect_stdout(io.StringIO()) as told,
+            contextlib.redirect_stderr(stderr),
+            contextlib.redirect_stdout(io.StringIO()) as stdout,
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("default")
@@ -816,7 +816,9 @@ def outcome(case: Case, seconds: int = 0) -> str:
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)
         ours = [
-            one for one in where if "pipelines" in one.filename or "cluster_setup" in one.filename
+            frame
+            for frame in where
+            if "pipelines" in frame.filename or "cluster_setup" in frame.filename
         ]
         at = ours[-1] if ours else where[-1]
         text = str(error).splitlines()[:1]
@@ -829,13 +831,13 @@ def outcome(case: Case, seconds: int = 0) -> str:
     if status not in (0, 1, 2):
         raise Broken(f"exit status {status}")
     if status:
-        must_be_one_line(said.getvalue(), case.command)
-        if any(ord(sign) < 32 for sign in said.getvalue().rstrip("\n")):
-            raise Broken(f"a control character reaches the terminal: {said.getvalue()!r}")
-    elif said.getvalue().replace("compiling code for this problem, kept for later runs\n", ""):
-        raise Broken(f"finished, and on stderr: {said.getvalue()[-400:]}")
-    if any(ord(sign) < 32 and sign != "\n" for sign in told.getvalue()):
-        raise Broken(f"a control character reaches the terminal: {told.getvalue()!r}")
+        must_be_one_line(stderr.getvalue(), case.command)
+        if any(ord(sign) < 32 for sign in stderr.getvalue().rstrip("\n")):
+            raise Broken(f"a control character reaches the terminal: {stderr.getvalue()!r}")
+    elif stderr.getvalue().replace("compiling code for this problem, kept for later runs\n", ""):
+        raise Broken(f"finished, and on stderr: {stderr.getvalue()[-400:]}")
+    if any(ord(sign) < 32 and sign != "\n" for sign in stdout.getvalue()):
+        raise Broken(f"a control character reaches the terminal: {stdout.getvalue()!r}")
     if threading.active_count() > threads + 8:
         raise Broken(f"{threading.active_count() - threads} threads are left")
     if status == 0 and case.folder is not None:
@@ -890,7 +892,7 @@ def _must_be_right(case: Case) -> None:
     for name in TABLES:
         if (case.truth / name).exists():
             tables = [pd.read_parquet(where / name) for where in (folder, case.truth)]
-            keep = [one for one in tables[1] if not any(time in one for time in TIMES)]
+            keep = [column for column in tables[1] if not any(time in column for time in TIMES)]
             try:
                 pd.testing.assert_frame_equal(tables[0][keep], tables[1][keep])
             except (AssertionError, KeyError) as error:

@@ -46,7 +46,7 @@ class Program:
         self._mark = uuid.uuid4().hex
         self._began = time.monotonic()
         self.seconds = 0.0
-        self.said = self.complained = ""
+        self.output = self.complained = ""
         if memory is not None:
             argv = ["sh", "-c", f'ulimit -m {memory >> 10} && exec "$@"', "sh", *argv]
         self.process = subprocess.Popen(
@@ -69,12 +69,12 @@ class Program:
             children = psutil.Process(self.process.pid).children()
         except psutil.NoSuchProcess:
             return []
-        return sorted(filter(_is_worker, children), key=lambda one: one.pid)
+        return sorted(filter(_is_worker, children), key=lambda process: process.pid)
 
-    def wait_until(self, there: Callable[[], object]) -> bool:
+    def wait_until(self, condition: Callable[[], object]) -> bool:
         """Wait until ``there()`` is true; False if the run ended before."""
         until = time.monotonic() + SECONDS_TO_END
-        while not there():
+        while not condition():
             if self.ended:
                 return False
             if time.monotonic() > until:
@@ -86,7 +86,7 @@ class Program:
     def wait(self) -> int:
         """Wait for the end; give the exit status, negative for a signal."""
         try:
-            self.said, self.complained = self.process.communicate(timeout=SECONDS_TO_END)
+            self.output, self.complained = self.process.communicate(timeout=SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             self.end_by_force()
             raise Broken(f"the run did not end: {self._last_words()}") from None
@@ -102,10 +102,10 @@ class Program:
     def must_vanish(self) -> float:
         """Wait until no process of this session is left; give the seconds that took."""
         began = time.monotonic()
-        while left := self.processes():
+        while survivors := self.processes():
             if time.monotonic() > began + SECONDS_TO_VANISH:
                 self.end_by_force()
-                raise Broken(f"{len(left)} processes outlived their launcher")
+                raise Broken(f"{len(survivors)} processes outlived their launcher")
             time.sleep(0.05)
         return time.monotonic() - began
 
@@ -113,7 +113,7 @@ class Program:
         """Leave nothing of a run that failed its test."""
         for process in self.processes():
             process.kill()
-        self.said, self.complained = self.process.communicate()
+        self.output, self.complained = self.process.communicate()
 
     def processes(self) -> list[psutil.Process]:
         """All that this session has started and that still runs."""
@@ -127,7 +127,7 @@ class Program:
             return False
 
     def _last_words(self) -> str:
-        return " | ".join((self.complained or self.said).strip().splitlines()[-8:])
+        return " | ".join((self.complained or self.output).strip().splitlines()[-8:])
 
 
 def _is_worker(process: psutil.Process) -> bool:

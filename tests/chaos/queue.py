@@ -110,26 +110,26 @@ def _strike(program: Program, fault: str, variables: dict[str, str]) -> None:
 
 def _workers_in_jobs(program: Program) -> list[psutil.Process]:
     """Worker processes of the run that are not the launcher's own children."""
-    found = []
+    workers = []
     for process in program.processes():
         with suppress(psutil.Error):
             if "SLURM_JOB_ID" in process.environ() and "spawn_main" in " ".join(process.cmdline()):
-                found.append(process)
-    return found
+                workers.append(process)
+    return workers
 
 
 def _jobs(variables: dict[str, str], *states: str) -> list[str]:
     """Ids of the jobs in these states."""
     command = ["squeue", "--noheader", "--format=%i", f"--states={','.join(states)}"]
-    said = subprocess.run(
+    listing = subprocess.run(
         command, env=os.environ | variables, capture_output=True, text=True, check=True
     )
-    return said.stdout.split()
+    return listing.stdout.split()
 
 
 def _must_leave_no_job(variables: dict[str, str]) -> None:
     until = time.monotonic() + SECONDS_TO_VANISH
-    while left := _jobs(variables, "PENDING", "RUNNING", "SUSPENDED", "CONFIGURING"):
+    while jobs := _jobs(variables, "PENDING", "RUNNING", "SUSPENDED", "CONFIGURING"):
         if time.monotonic() > until:
-            raise Broken(f"{len(left)} jobs outlived their run")
+            raise Broken(f"{len(jobs)} jobs outlived their run")
         time.sleep(0.5)

@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         quiet, killed = Path(name) / "quiet", 0
         repeats = ["--repeats", str(UNDISTURBED), "--quiet", "--results", str(quiet)]
         subprocess.run([*COMMAND, *RUN, *epochs, *repeats], check=True)
-        losses = [one["validation_loss"] for one in _record(quiet)["trainings"]]
-        print("undisturbed: loss", ", ".join(f"{one:.4g}" for one in losses), flush=True)
+        losses = [training["validation_loss"] for training in _record(quiet)["trainings"]]
+        print("undisturbed: loss", ", ".join(f"{loss:.4g}" for loss in losses), flush=True)
         most = max(losses) + (max(losses) - min(losses))
         for number in range(options.kills):  # runs; each takes what it can until it ends
             if killed >= options.kills:
@@ -76,7 +76,7 @@ def _disturb(
         if program.poll() is not None:
             break
         ranks = _ranks(program.pid)
-        seen |= {one.pid for one in ranks}
+        seen |= {rank.pid for rank in ranks}
         if ranks and chance.random() < 0.8:
             chance.choice(ranks).kill()
             killed["ranks"] += 1
@@ -88,20 +88,20 @@ def _disturb(
             seen.add(program.pid)
     status, record = program.wait(), _record(folder)
     time.sleep(5)  # workers notice that their launcher is gone
-    left = sum(psutil.pid_exists(pid) for pid in seen)
+    n_survivors = sum(psutil.pid_exists(pid) for pid in seen)
     loss = record["trainings"][0]["validation_loss"]
     return {
         **killed,
         "status": status,
         "loss": loss,
-        "processes_left": left,
+        "processes_left": n_survivors,
         "restarts": record["restarts"],
-        "held": status == 0 and loss <= most_loss and not left,
+        "held": status == 0 and loss <= most_loss and not n_survivors,
     }
 
 
 def _line(run: dict[str, Any]) -> str:
-    seconds = ", ".join(f"{one['seconds']:.1f}" for one in run["restarts"])
+    seconds = ", ".join(f"{restart['seconds']:.1f}" for restart in run["restarts"])
     return (
         f"killed {run['ranks']} ranks, {run['launchers']} launchers: status {run['status']}, loss "
         f"{run['loss']:.4g}, {run['processes_left']} processes left, restarts took "
@@ -117,7 +117,7 @@ def _ranks(pid: int) -> list[psutil.Process]:
     """The workers of a launcher: processes that it spawned."""
     try:
         children = psutil.Process(pid).children()
-        return [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     except psutil.Error:
         return []
 

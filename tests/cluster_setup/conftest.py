@@ -17,8 +17,8 @@ from tests.cluster_setup.nvml_stand_in import Card, stand_in
 def refusal() -> Callable[..., str]:
     """A function that gives the one line with which ``open_cluster`` refuses what it is given."""
 
-    def refused(*options: object, **more: object) -> str:
-        with pytest.raises(ClusterError) as caught, open_cluster(*options, **more):
+    def refused(*options: object, **keywords: object) -> str:
+        with pytest.raises(ClusterError) as caught, open_cluster(*options, **keywords):
             pass
         assert "\n" not in str(caught.value)
         return str(caught.value)

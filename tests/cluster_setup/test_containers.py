@@ -32,15 +32,15 @@ def test_there_is_one_for_each_kind_of_device() -> None:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.stem)
 def test_a_definition_fits_the_repository(definition: Path) -> None:
-    found = sections(definition)
-    assert set(found) == SECTIONS
-    for line in found["files"].split("\n"):
+    texts = sections(definition)
+    assert set(texts) == SECTIONS
+    for line in texts["files"].split("\n"):
         if line.strip():
             source, target = line.split()
             assert (ROOT / source).exists(), source
             assert target == f"/opt/pleasingly/{source}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (extras,) = re.findall(r"'\.\[(.*)\]'", found["post"])
+    (extras,) = re.findall(r"'\.\[(.*)\]'", texts["post"])
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
     assert ("gpu" in extras.split(",")) == (definition.stem == "gpu")
 
@@ -108,13 +108,13 @@ def test_the_entrypoint_runs_anything_else_as_it_stands() -> None:
 def test_the_entrypoint_takes_what_the_image_has_compiled_to_a_place_for_more(
     tmp_path: Path,
 ) -> None:
-    image, own = tmp_path / "image", tmp_path / "own"
+    image, cache = tmp_path / "image", tmp_path / "own"
     (image / "cpu").mkdir(parents=True)
     (image / "cpu" / "walk.nbi").touch()
-    places = {"PLEASINGLY_COMPILED": str(image), "NUMBA_CACHE_DIR": str(own)}
+    places = {"PLEASINGLY_COMPILED": str(image), "NUMBA_CACHE_DIR": str(cache)}
     run("true", **places)
-    assert (own / "cpu" / "walk.nbi").exists()
-    (own / "cpu" / "walk.nbi").unlink()
+    assert (cache / "cpu" / "walk.nbi").exists()
+    (cache / "cpu" / "walk.nbi").unlink()
     run("true", **places)  # what is there stays as it is
-    assert not (own / "cpu" / "walk.nbi").exists()
+    assert not (cache / "cpu" / "walk.nbi").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"image", "own"}

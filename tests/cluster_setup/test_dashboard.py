@@ -89,8 +89,8 @@ def test_a_page_of_another_site_cannot_look(one_worker: Client, origin: str, wor
 
     async def connect() -> None:
         url = f"ws://{host}:{port}/status/ws"
-        asked = HTTPRequest(url, headers={"Origin": origin})
-        (await websocket_connect(asked, subprotocols=["bokeh"])).close()
+        request = HTTPRequest(url, headers={"Origin": origin})
+        (await websocket_connect(request, subprotocols=["bokeh"])).close()
 
     if works:
         asyncio.run(connect())

@@ -104,11 +104,11 @@ def test_where_its_source_is_not_known_the_packages_themselves_are_named(
 
 
 def test_this_installation_has_the_extras_that_messages_name() -> None:
-    asked = set()
+    extras = set()
     for path in sources():
-        asked |= set(re.findall(r"install_line\(['\"]([\w-]+)", path.read_text()))
-    assert len(asked) > 3
-    for extra in asked:
+        extras |= set(re.findall(r"install_line\(['\"]([\w-]+)", path.read_text()))
+    assert len(extras) > 3
+    for extra in extras:
         assert installation._packages(extra)
 
 

@@ -10,15 +10,15 @@ from cluster_setup.profiles.values import seconds_of
 
 
 @pytest.fixture(autouse=True)
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's own folder of profiles."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "pleasingly").mkdir()
     return tmp_path / "pleasingly"
 
 
-def write(own: Path, text: str) -> str:
-    (own / "mine.yaml").write_text(text)
+def write(folder: Path, text: str) -> str:
+    (folder / "mine.yaml").write_text(text)
     return "mine"
 
 
@@ -44,14 +44,16 @@ def test_a_queue_has_a_profile_by_default() -> None:
     ]
 
 
-def test_ones_own_profile_says_only_what_differs(own: Path) -> None:
-    profile = load_profile(write(own, "base: sulis\naccount: su123\nwalltime: 12:00:00\n"))
+def test_ones_own_profile_says_only_what_differs(user_profiles: Path) -> None:
+    profile = load_profile(
+        write(user_profiles, "base: sulis\naccount: su123\nwalltime: 12:00:00\n")
+    )
     assert (profile.account, profile.partition, profile.cores) == ("su123", "gpu", 42)
     assert (profile.walltime, seconds_of(profile.walltime)) == ("12:00:00", 43200)
 
 
-def test_ones_own_profile_goes_before_a_shipped_one(own: Path) -> None:
-    (own / "sulis.yaml").write_text("queue: pbs\n")
+def test_ones_own_profile_goes_before_a_shipped_one(user_profiles: Path) -> None:
+    (user_profiles / "sulis.yaml").write_text("queue: pbs\n")
     assert load_profile("sulis").queue == "pbs"
 
 
@@ -137,37 +139,37 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: !!python/object/apply:os.getcwd []", "is not valid YAML (line 1: "),
     ],
 )
-def test_a_wrong_profile_is_refused_in_one_line(own: Path, text: str, words: str) -> None:
-    assert words in refusal(write(own, text))
+def test_a_wrong_profile_is_refused_in_one_line(user_profiles: Path, text: str, words: str) -> None:
+    assert words in refusal(write(user_profiles, text))
 
 
 @pytest.mark.parametrize("key", ["shared_folder", "account", "partition", "gres"])
 @pytest.mark.parametrize("text", ["$OF_NO_ONE/x", "a${OF_NO_ONE}", "$EMPTY"])
 def test_a_variable_that_is_not_set(
-    own: Path, monkeypatch: pytest.MonkeyPatch, key: str, text: str
+    user_profiles: Path, monkeypatch: pytest.MonkeyPatch, key: str, text: str
 ) -> None:
     monkeypatch.setenv("EMPTY", "")
     name = text.strip("${}/xa")
     assert f"{key} must name variables that are set here, {name} is not, got {text!r}; set" in (
-        refusal(write(own, f"queue: slurm\n{key}: {text}"))
+        refusal(write(user_profiles, f"queue: slurm\n{key}: {text}"))
     )
 
 
-def test_variables_are_filled_in(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_filled_in(user_profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROJECT", "p1")
     monkeypatch.setenv("HOME", "/home/a b")
     text = "queue: slurm\naccount: $PROJECT\npartition: ${OF_NO_ONE:-gpu}\n"
-    profile = load_profile(write(own, text + "shared_folder: ~/$PROJECT-${PROJECT}/$"))
+    profile = load_profile(write(user_profiles, text + "shared_folder: ~/$PROJECT-${PROJECT}/$"))
     assert (profile.account, profile.partition) == ("p1", "gpu")
     assert profile.shared_path == Path("/home/a b/p1-p1/$")
 
 
 @pytest.mark.parametrize(("value", "key"), [("a b", "account"), ("/a\nb", "shared_folder")])
 def test_what_a_variable_holds_is_checked(
-    own: Path, monkeypatch: pytest.MonkeyPatch, value: str, key: str
+    user_profiles: Path, monkeypatch: pytest.MonkeyPatch, value: str, key: str
 ) -> None:
     monkeypatch.setenv("VALUE", value)
-    assert f"{key} must be one " in refusal(write(own, f"queue: slurm\n{key}: $VALUE"))
+    assert f"{key} must be one " in refusal(write(user_profiles, f"queue: slurm\n{key}: $VALUE"))
 
 
 def test_the_folder_of_a_home_that_pbs_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +190,8 @@ def test_the_folder_of_a_home_that_pbs_cannot_take(monkeypatch: pytest.MonkeyPat
         ("17179869184", 2**34),
     ],
 )
-def test_memory_is_counted_as_queues_count(own: Path, text: str, size: int) -> None:
-    assert load_profile(write(own, f"queue: slurm\nmemory: {text}")).memory == size
+def test_memory_is_counted_as_queues_count(user_profiles: Path, text: str, size: int) -> None:
+    assert load_profile(write(user_profiles, f"queue: slurm\nmemory: {text}")).memory == size
 
 
 def test_a_profile_that_is_not_there() -> None:

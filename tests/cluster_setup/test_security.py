@@ -32,11 +32,11 @@ def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None
 
 
 def test_without_tls_is_warned_of() -> None:
-    said: list[str] = []
-    with open_cluster("local", 1, tls=False, echo=said.append) as client:
+    lines: list[str] = []
+    with open_cluster("local", 1, tls=False, echo=lines.append) as client:
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
-    assert len(said) == 1
-    assert said[0].startswith("warning    --no-tls: anybody who reaches the ports")
+    assert len(lines) == 1
+    assert lines[0].startswith("warning    --no-tls: anybody who reaches the ports")
 
 
 def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)])
     assert killed.returncode == -9
     assert len(list(tmp_path.glob("*/key.pem"))) == 1
-    with private_folder(tmp_path) as one, private_folder(tmp_path) as other:
-        assert sorted(tmp_path.iterdir()) == sorted([one, other])  # those that run stay
+    with private_folder(tmp_path) as first, private_folder(tmp_path) as other:
+        assert sorted(tmp_path.iterdir()) == sorted([first, other])  # those that run stay
 
 
 def test_a_host_whose_name_begins_as_ours_keeps_its_keys(

@@ -51,17 +51,17 @@ def test_a_worker_keeps_freed_memory_for_the_next_step(tmp_path: Path) -> None:
 def test_gpus_have_nvidias_numbers_in_this_process_and_in_workers(
     monkeypatch: pytest.MonkeyPatch, order: str | None
 ) -> None:
-    def found() -> str | None:
+    def cuda_order() -> str | None:
         return os.environ.get("CUDA_DEVICE_ORDER")
 
     monkeypatch.setenv("CUDA_DEVICE_ORDER", order or "PCI_BUS_ID")
     if order is None:
         monkeypatch.delenv("CUDA_DEVICE_ORDER")
     with open_cluster("local", 1) as client:
-        assert [found(), *client.run(found).values()] == [order or "PCI_BUS_ID"] * 2
+        assert [cuda_order(), *client.run(cuda_order).values()] == [order or "PCI_BUS_ID"] * 2
 
 
 def test_settings_as_dask_reads_them() -> None:
-    told = dask.config.collect_env(as_environment(SETTINGS))
-    read = {name: dask.config.get(name, config=told) for name in SETTINGS}
+    config = dask.config.collect_env(as_environment(SETTINGS))
+    read = {name: dask.config.get(name, config=config) for name in SETTINGS}
     assert read == SETTINGS

@@ -71,8 +71,8 @@ def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    pid, said = ended.stdout.split()
-    assert said == "done"
+    pid, word = ended.stdout.split()
+    assert word == "done"
     assert not psutil.pid_exists(int(pid))
 
 
@@ -103,5 +103,5 @@ def test_a_cluster_that_cannot_start_is_one_line(tmp_path: Path) -> None:
         env=environment,
     )
     assert ended.returncode == 0, ended.stderr
-    (said,) = ended.stdout.splitlines()
-    assert said.startswith("--cluster local could not start its workers: they ended before they")
+    (message,) = ended.stdout.splitlines()
+    assert message.startswith("--cluster local could not start its workers: they ended before they")

@@ -27,12 +27,12 @@ def theirs() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # one of them pickles a class of the file
-    own = model_selection.GridSearchCV
+    own_search = model_selection.GridSearchCV
     model_selection.GridSearchCV = GridSearch
     try:
         spec.loader.exec_module(module)
     finally:
-        model_selection.GridSearchCV = own
+        model_selection.GridSearchCV = own_search
     return module
 
 

@@ -68,7 +68,7 @@ def test_random_weights_need_no_file() -> None:
         "weights": "random",
         "weights_name": "IMAGENET1K_V1",
     }
-    found = network.features(np.arange(128, dtype=np.uint8).reshape(2, 64), (8, 8))
-    assert found.shape == (2, 512)
-    assert np.isfinite(found).all()
-    assert not np.array_equal(found[0], found[1])
+    features = network.features(np.arange(128, dtype=np.uint8).reshape(2, 64), (8, 8))
+    assert features.shape == (2, 512)
+    assert np.isfinite(features).all()
+    assert not np.array_equal(features[0], features[1])

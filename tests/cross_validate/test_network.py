@@ -43,12 +43,12 @@ def test_the_option_is_the_parameter(tmp_path: Path) -> None:
     """With other workers, too."""
     of_parameter = ["--estimator", "network", "--param", "network=cnn", "max_epochs=2"]
     of_option = ["--network", "cnn", "--estimator", "network", "--param", "max_epochs=2"]
-    others = [*SMALL, "--estimator", "logistic"]
-    by_parameter = ["--workers", "1", *of_parameter, *others, "--results", str(tmp_path / "a")]
+    common = [*SMALL, "--estimator", "logistic"]
+    by_parameter = ["--workers", "1", *of_parameter, *common, "--results", str(tmp_path / "a")]
     said_by("cross_validate", *by_parameter)
-    by_option = ["--workers", "2", *of_option, *others, "--results", str(tmp_path / "b")]
-    said = said_by("cross_validate", *by_option)
-    assert "network    cnn: 14,458 weights" in said
+    by_option = ["--workers", "2", *of_option, *common, "--results", str(tmp_path / "b")]
+    output = said_by("cross_validate", *by_option)
+    assert "network    cnn: 14,458 weights" in output
     pd.testing.assert_frame_equal(*(cells(tmp_path / name)[[*SCORES, "params"]] for name in "ab"))
     assert record(tmp_path / "b")["options"]["network"] == "cnn"
     assert "network = cnn" in (tmp_path / "b" / "report.html").read_text()
@@ -68,8 +68,8 @@ def test_numbers_beside_others_then_of_new_rows(diabetes: Path, tmp_path: Path) 
     assert record(folder)["nested"]["score_mean"] > 0.3
     alone = ["--estimator", "network", "--network", "mlp", "--results", str(tmp_path / "mlp")]
     said_by("cross_validate", *of_data, *alone)
-    asked = ["predict", str(tmp_path / "mlp"), str(diabetes), "--output", str(answers)]
-    said_by("cross_validate", *asked)
+    arguments = ["predict", str(tmp_path / "mlp"), str(diabetes), "--output", str(answers)]
+    said_by("cross_validate", *arguments)
     rows = pd.read_csv(diabetes)
     predicted = pd.read_csv(answers)["predicted"]
     assert predicted.corr(rows["target"]) > 0.6
@@ -78,7 +78,7 @@ def test_numbers_beside_others_then_of_new_rows(diabetes: Path, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def own_network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run with a network of one's own, and its file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text(NETWORK)
@@ -89,9 +89,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_predict_runs_the_file_that_is_named(
-    own: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_network: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, mine = own
+    run, mine = own_network
     rows = pd.DataFrame([[0.0] * 64])
     with pytest.raises(InputError, match=f"network must be named again.*network='{mine}:Net'"):
         Run(run).model.predict(rows)
@@ -113,9 +113,9 @@ def test_predict_runs_the_file_that_is_named(
 
 
 def test_its_file_is_named_again_and_the_same_where_a_run_goes_on(
-    own: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    own_network: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, mine = own
+    run, mine = own_network
     assert list(record(run)["identity"]["inputs"]) == ["network"]
     before = cells(run)[SCORES]
     first, *_ = (run / "journal.jsonl").read_text().splitlines(keepends=True)
@@ -123,8 +123,8 @@ def test_its_file_is_named_again_and_the_same_where_a_run_goes_on(
     interrupted = record(run) | {"status": "running"}
     (run / "run.json").write_text(json.dumps(interrupted))
     assert main(["--resume", str(run), "--quiet"]) == 2
-    said = capsys.readouterr().err
-    assert said.rstrip().endswith(f"then resume with --network {mine}:Net")
+    output = capsys.readouterr().err
+    assert output.rstrip().endswith(f"then resume with --network {mine}:Net")
     again = ["--resume", str(run), "--quiet", "--network", f"{mine}:Net"]
     mine.write_text(NETWORK.replace("8", "7"))
     assert main(again) == 2

@@ -122,11 +122,11 @@ def test_ids_and_the_error_are_told_and_the_column_of_groups_is_no_feature(
     new.loc[3, "sex"] = "X"
     new.to_csv(tmp_path / "new.csv", index=False)
     assert main(["predict", str(run), str(tmp_path / "new.csv")]) == 0
-    answers, said = pd.read_csv(tmp_path / "new-predictions.csv"), capsys.readouterr().out
+    answers, output = pd.read_csv(tmp_path / "new-predictions.csv"), capsys.readouterr().out
     assert answers.columns.tolist()[:3] == ["row", "case", "predicted"]
     wrong = int((answers["predicted"] != new["pay"]).sum())
-    assert f"({wrong} of 30) against column 'pay'" in said
-    assert "column 'sex' has 1 level that the run did not learn: 'X', in 1 row" in said
+    assert f"({wrong} of 30) against column 'pay'" in output
+    assert "column 'sex' has 1 level that the run did not learn: 'X', in 1 row" in output
 
 
 @pytest.mark.parametrize("features", [None, "hog"])
@@ -145,8 +145,8 @@ def test_images_get_the_predictions_of_the_refit(features: str | None, tmp_path:
     data = load_dataset(str(tmp_path / "images"), data_dir=str(tmp_path / "data"))
     codes = pd.read_parquet(run / "test_predictions.parquet")["predicted"].to_numpy()
     output = tmp_path / "answers.csv"
-    asked = ["predict", str(run), "--image", str(tmp_path / "images" / "test")]
-    assert main([*asked, "--output", str(output)]) == 0
+    arguments = ["predict", str(run), "--image", str(tmp_path / "images" / "test")]
+    assert main([*arguments, "--output", str(output)]) == 0
     of_files = dict(pd.read_csv(output)[["image", "predicted"]].to_numpy())
     paths = sorted((tmp_path / "images" / "test").rglob("*.png"))  # the order of a data set
     expected = [str(data.classes[code]) for code in codes]
@@ -163,11 +163,11 @@ def test_an_estimator_of_ones_own_is_named_and_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mixed(120, 0)[["height", "cost", "pay"]].to_csv(tmp_path / "table.csv", index=False)
-    own = "tests.search.awkward.Nearest"
-    words = ["--dataset", str(tmp_path / "table.csv"), "--target", "pay", "--estimator", own]
+    estimator = "tests.search.awkward.Nearest"
+    words = ["--dataset", str(tmp_path / "table.csv"), "--target", "pay", "--estimator", estimator]
     run = tmp_path / "run"
     assert main([*words, *FEW[:-1], "--results", str(run)]) == 0
-    why = f"its file would hold {own}, which might run code when it is read"
+    why = f"its file would hold {estimator}, which might run code when it is read"
     assert record(run)["not_kept"] == why
     assert f"the model is not kept: {why}" in capsys.readouterr().out
     assert f"The model is not kept: {why}" in (run / "report.html").read_text()
@@ -176,7 +176,7 @@ def test_an_estimator_of_ones_own_is_named_and_not_kept(
     (line,) = capsys.readouterr().err.splitlines()
     assert "RUN must hold a model" in line
     assert why in line
-    with pytest.raises(InputError, match=own):
+    with pytest.raises(InputError, match=estimator):
         Run(run).model  # noqa: B018  what is asked
 
 
@@ -302,7 +302,7 @@ def test_what_is_no_run_and_misspelt_options_are_one_line(
     kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = str(kept.parent / "table.csv")
-    for words, said in (
+    for words, message in (
         ([], "RUN must be the folder of a finished run, got none"),
         ([str(tmp_path), table], "RUN must be a run folder with a run.json"),
         ([str(kept)], "a TABLE or --image, one of them"),
@@ -312,7 +312,7 @@ def test_what_is_no_run_and_misspelt_options_are_one_line(
     ):
         assert main(["predict", *words]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert said in line, line
+        assert message in line, line
     with pytest.raises(SystemExit, match="0"):
         main(["predict", "-h"])
     assert "predict RUN [TABLE] [options]" in capsys.readouterr().out
@@ -323,9 +323,9 @@ def test_columns_of_a_data_frame_are_found_by_name(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "wine.csv", index=False)
     words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
     X, reverse = table.drop(columns="target"), table.columns[-2::-1]
-    for command, more in ((main, ["--estimator", "logistic"]), (svm_grid, ["--n-c", "2"])):
-        run = tmp_path / more[-1]
-        assert command([*words, *more, "--results", str(run)]) == 0
+    for command, options in ((main, ["--estimator", "logistic"]), (svm_grid, ["--n-c", "2"])):
+        run = tmp_path / options[-1]
+        assert command([*words, *options, "--results", str(run)]) == 0
         model = Run(run).model
         expected = model.predict(X.to_numpy())
         assert (expected == table["target"]).mean() > 0.9

@@ -66,18 +66,18 @@ def test_the_estimator_s_own_score_takes_the_shared_answers(
     X, y = load_iris(return_X_y=True)
     expected = GridSearchCV(estimator, grid, refit=False).fit(X, y).cv_results_
 
-    asked: list[Any] = []
+    calls: list[Any] = []
     kind: Any = shared_fit_of(estimator)
-    own = kind.predict
+    predict = kind.predict
 
     def ask(*arguments: Any) -> Any:
-        asked.append(arguments)
-        return own(*arguments)
+        calls.append(arguments)
+        return predict(*arguments)
 
     monkeypatch.setattr(kind, "predict", ask)
     ours = GridSearch(estimator, grid, refit=False).fit(X, y).cv_results_
     assert ours["mean_test_score"] == pytest.approx(expected["mean_test_score"], rel=1e-12)
-    assert len(asked) == 5, "once for each fold"
+    assert len(calls) == 5, "once for each fold"
 
 
 def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:

@@ -33,20 +33,25 @@ def params(folder: Path, algorithm: str) -> list[dict]:
 
 def test_each_estimator_has_its_draws(space: Path, tmp_path: Path) -> None:
     words = [*HERE, "--grid", str(space), "--strategy", "random", "--n-iter", "8"]
-    said = said_by("cross_validate", *words, "--results", str(tmp_path / "both"))
-    assert "candidates 13 of svm, knn x 2 folds = 26 fits" in said
-    assert "drawn      8 of each estimator, from seed 0; knn has only 5 that differ" in said
-    assert "in its list" not in said, "draws have no list whose end is to be moved"
+    output = said_by("cross_validate", *words, "--results", str(tmp_path / "both"))
+    assert "candidates 13 of svm, knn x 2 folds = 26 fits" in output
+    assert "drawn      8 of each estimator, from seed 0; knn has only 5 that differ" in output
+    assert "in its list" not in output, "draws have no list whose end is to be moved"
     svm = params(tmp_path / "both", "svm")
-    assert {one["kernel"] for one in svm} == {"rbf", "linear"}
-    assert {tuple(one) for one in svm} == {("kernel", "C", "gamma"), ("kernel", "C")}
-    assert sorted(one["n_neighbors"] for one in params(tmp_path / "both", "knn")) == [1, 2, 3, 4, 5]
+    assert {candidate_params["kernel"] for candidate_params in svm} == {"rbf", "linear"}
+    assert {tuple(candidate_params) for candidate_params in svm} == {
+        ("kernel", "C", "gamma"),
+        ("kernel", "C"),
+    }
+    assert sorted(
+        candidate_params["n_neighbors"] for candidate_params in params(tmp_path / "both", "knn")
+    ) == [1, 2, 3, 4, 5]
 
     typed = ["--estimator", "svm", "--param", "C={log: [1e-2, 1e4]}", "--n-iter", "3"]
     alone = [*HERE, "--strategy", "random", *typed]
     said_by("cross_validate", *alone, "--results", str(tmp_path / "alone"))
-    more = [*alone, "--estimator", "tree", "--results", str(tmp_path / "beside")]
-    said_by("cross_validate", *more)
+    beside = [*alone, "--estimator", "tree", "--results", str(tmp_path / "beside")]
+    said_by("cross_validate", *beside)
     assert params(tmp_path / "alone", "svm") == params(tmp_path / "beside", "svm")
 
 

@@ -31,14 +31,14 @@ def table(folder: Path, n_rows: int = 150) -> str:
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
-    folder, said = finished
+    folder, output = finished
     best = record(folder)["best"]
-    assert "task       classification: 10 classes; default folds, scored by accuracy" in said
-    assert "candidates 7 of knn, forest x 3 folds = 21 fits" in said
-    assert f"best       {best['algorithm']}: " in said
-    assert f"cv error   {100 * (1 - best['score_mean']):.2f} % ±" in said
-    assert "fits       9 computed for 21 requested" in said
-    assert f"report     {folder / 'report.html'}" in said
+    assert "task       classification: 10 classes; default folds, scored by accuracy" in output
+    assert "candidates 7 of knn, forest x 3 folds = 21 fits" in output
+    assert f"best       {best['algorithm']}: " in output
+    assert f"cv error   {100 * (1 - best['score_mean']):.2f} % ±" in output
+    assert "fits       9 computed for 21 requested" in output
+    assert f"report     {folder / 'report.html'}" in output
 
 
 def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
@@ -156,9 +156,9 @@ def test_a_candidate_that_fails_is_a_row(
     cells = pd.read_parquet(folder / "cv_results.parquet")
     failed = cells["status"].str.startswith("failed").tolist()
     assert failed == [False, False, True, True] * 2
-    said = capsys.readouterr().out
-    assert "warning    2 of 8 fits failed" in said
-    assert "max_depth" in said
+    output = capsys.readouterr().out
+    assert "warning    2 of 8 fits failed" in output
+    assert "max_depth" in output
 
 
 def test_where_every_candidate_fails_the_line_names_the_options(
@@ -201,9 +201,9 @@ def test_scores_are_those_of_scikit_learn(tmp_path: Path) -> None:
 
 def test_short_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--estimators"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("logistic", "forest", "boosting", "knn", "ridge", "svm", "mlp"):
-        assert f"\n{name} " in f"\n{said}"
+        assert f"\n{name} " in f"\n{output}"
 
 
 @pytest.mark.slow

@@ -33,23 +33,23 @@ def splits_of(data: Dataset) -> list[tuple[np.ndarray, np.ndarray]]:
 @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"])
 def test_the_baseline_of_classes_is_scikit_learns_dummy(tmp_path: Path, scoring: str) -> None:
     data = load(tmp_path, target=np.where(RNG.random(N) < 0.7, "no", "yes"))
-    found = baseline_of(data, splits_of(data), scoring, data.classes)
+    baseline = baseline_of(data, splits_of(data), scoring, data.classes)
     dummy, labels = DummyClassifier(strategy="prior"), data.classes[data.y_train]
     scores = cross_val_score(dummy, data.X_train, labels, cv=splits_of(data), scoring=scoring)
-    assert found["score_mean"] == pytest.approx(scores.mean())
-    assert found["answer"] == "no"
-    assert found["n_test_errors"] == int(np.sum(data.classes[data.y_test] == "yes"))
-    assert found["share"] == pytest.approx(np.mean(labels == "no"))
+    assert baseline["score_mean"] == pytest.approx(scores.mean())
+    assert baseline["answer"] == "no"
+    assert baseline["n_test_errors"] == int(np.sum(data.classes[data.y_test] == "yes"))
+    assert baseline["share"] == pytest.approx(np.mean(labels == "no"))
 
 
 def test_the_baseline_of_numbers_is_their_mean(tmp_path: Path) -> None:
     data = load(tmp_path, REGRESSION, target=RNG.normal(3.0, size=N))
-    found = baseline_of(data, splits_of(data), "r2")
+    baseline = baseline_of(data, splits_of(data), "r2")
     scores = cross_val_score(
         DummyRegressor(), data.X_train, data.y_train, cv=splits_of(data), scoring="r2"
     )
-    assert found["score_mean"] == pytest.approx(scores.mean())
-    assert found["words"] == f"always answering the mean, {data.y_train.mean():.4g}"
+    assert baseline["score_mean"] == pytest.approx(scores.mean())
+    assert baseline["words"] == f"always answering the mean, {data.y_train.mean():.4g}"
 
 
 def test_a_scorer_that_a_dummy_cannot_have_is_none(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_column_that_tells_the_target_is_named(tmp_path: Path, kind: str) -> N
     data = load(
         tmp_path,
         REGRESSION if kind == "numbers" else CLASSIFICATION,
-        cost=[f"cost{one}" for one in cost] if kind == "category" else cost,
-        target=target if kind == "numbers" else [f"class{one}" for one in target],
+        cost=[f"cost{value}" for value in cost] if kind == "category" else cost,
+        target=target if kind == "numbers" else [f"class{value}" for value in target],
     )
     (remark,) = remarks_on(data, baseline_of(data))
     assert remark.startswith("column cost alone predicts the target")

@@ -32,16 +32,16 @@ def seen(batches):
 
 def test_an_epoch_shows_each_row_once_with_what_belongs_to_it():
     batches = Batches(ROWS, batch_size=10, seed=3)
-    found = []
+    row_numbers = []
     for batch in batches:
         assert batch.columns["X"].dtype == torch.uint8
         assert (batch.columns["X"].numpy() == X[batch.rows.numpy()]).all()
         assert batch.columns["y"].tolist() == batch.rows.tolist()
-        found += batch.rows.tolist()
-    assert found != sorted(found)
-    assert sorted(found) == list(range(N))
+        row_numbers += batch.rows.tolist()
+    assert row_numbers != sorted(row_numbers)
+    assert sorted(row_numbers) == list(range(N))
     assert (batches.epoch, batches.position) == (1, 0)
-    assert joined(seen(batches)) != found  # shuffled anew
+    assert joined(seen(batches)) != row_numbers  # shuffled anew
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
@@ -77,10 +77,10 @@ def test_a_last_batch_that_leaves_a_rank_fewer_than_two_rows_joins_the_one_befor
 
 def test_more_ranks_take_over_what_fewer_left_of_an_epoch():
     options = {"batch_size": 8, "n_ranks": 4, "position": N - 3}
-    found = [
+    rows_by_rank = [
         [batch.rows.tolist() for batch in Batches(ROWS, rank=rank, **options)] for rank in range(4)
     ]
-    assert [[len(batch) for batch in rank] for rank in found] == [[3], [0], [0], [0]]
+    assert [[len(batch) for batch in rank] for rank in rows_by_rank] == [[3], [0], [0], [0]]
 
 
 def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch():
@@ -97,9 +97,9 @@ def test_after_a_kill_others_go_on_and_each_row_is_seen_once_in_the_epoch():
             break
         rows += joined(batch.rows.tolist() for batch in batches)
         position = before[0].position
-    for one in ranks(2, position=position):
-        rows += joined(batch.rows.tolist() for batch in one)
-        assert (one.epoch, one.position) == (1, 0)
+    for rank_batches in ranks(2, position=position):
+        rows += joined(batch.rows.tolist() for batch in rank_batches)
+        assert (rank_batches.epoch, rank_batches.position) == (1, 0)
     assert sorted(rows) == list(range(N))
 
 
@@ -122,27 +122,31 @@ def test_bad_input_is_refused():
 
 def test_rows_on_the_host_are_copied_from_pinned_memory_while_the_device_works(monkeypatch):
     expected = seen(Batches(ROWS, batch_size=60, seed=3))
-    asked, stream, pinned, empty = [], ["current"], [], torch.empty
+    calls, stream, pinned, empty = [], ["current"], [], torch.empty
 
     @contextmanager
-    def on(one):
-        stream.append(one)
+    def on(cuda_stream):
+        stream.append(cuda_stream)
         yield
         stream.pop()
 
-    def pinned_memory(*shape, pin_memory, **more):
-        pinned.append(empty(*shape, **more))
+    def pinned_memory(*shape, pin_memory, **options):
+        pinned.append(empty(*shape, **options))
         return pinned[-1]
 
     def copy(tensor, device, non_blocking=False):
         if non_blocking:
-            assert any(tensor is one for one in pinned)
-            asked.append((stream[-1], "copies"))
+            assert any(tensor is buffer for buffer in pinned)
+            calls.append((stream[-1], "copies"))
         return tensor.clone()
 
-    current = SimpleNamespace(wait_stream=lambda one: asked.append(("current", "waits for", one)))
-    own = SimpleNamespace(wait_stream=lambda one: asked.append(("own", "waits for", one)))
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: own)
+    current = SimpleNamespace(
+        wait_stream=lambda other_stream: calls.append(("current", "waits for", other_stream))
+    )
+    side_stream = SimpleNamespace(
+        wait_stream=lambda other_stream: calls.append(("own", "waits for", other_stream))
+    )
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: side_stream)
     monkeypatch.setattr(torch.cuda, "stream", on)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: current)
     monkeypatch.setattr(torch, "empty", pinned_memory)
@@ -150,12 +154,12 @@ def test_rows_on_the_host_are_copied_from_pinned_memory_while_the_device_works(m
     batches = Batches(ROWS, batch_size=60, seed=3, device="cuda", on_host=True)
     epoch = iter(batches)
     # After the work on earlier batches, whose memory it may be.
-    copies = [("own", "waits for", current), (own, "copies")] * 2
-    takes = [("current", "waits for", own)]
-    found = [next(epoch)]
-    assert asked == [*copies, *takes, *copies]  # those of the second go on meanwhile
+    copies = [("own", "waits for", current), (side_stream, "copies")] * 2
+    takes = [("current", "waits for", side_stream)]
+    batches_seen = [next(epoch)]
+    assert calls == [*copies, *takes, *copies]  # those of the second go on meanwhile
     assert batches.position == 60
-    found.append(next(epoch))
-    assert asked == [*copies, *takes, *copies, *takes]
-    assert seen(found) == expected
+    batches_seen.append(next(epoch))
+    assert calls == [*copies, *takes, *copies, *takes]
+    assert seen(batches_seen) == expected
     assert next(epoch, None) is None

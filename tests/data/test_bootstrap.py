@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.data.bootstrap import BootstrapSplits, draw_bootstrap
@@ -21,7 +21,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, int]:
     return np.array(y), draw(st.integers(2, min(7, len(y) // 2))), draw(st.integers(0, 2**32))
 
 
-@given(problems())
+@hypothesis.given(problems())
 def test_a_sample_never_crosses_folds(problem: tuple[np.ndarray, int, int]) -> None:
     y, n_folds, seed = problem
     drawn = draw_bootstrap(y, n_folds, np.random.default_rng(seed))
@@ -34,7 +34,7 @@ def test_a_sample_never_crosses_folds(problem: tuple[np.ndarray, int, int]) -> N
     assert len(drawn.everything()) == len(y)
 
 
-@given(problems())
+@hypothesis.given(problems())
 def test_folds_share_out_rows_and_classes(problem: tuple[np.ndarray, int, int]) -> None:
     y, n_folds, seed = problem
     folds = draw_bootstrap(y, n_folds, np.random.default_rng(seed)).folds
@@ -54,11 +54,11 @@ def test_rows_are_drawn_with_replacement() -> None:
 
 def test_equal_generators_give_equal_samples() -> None:
     y = np.arange(100) % 3
-    one, same, other = (
+    first, same, other = (
         draw_bootstrap(y, 4, np.random.default_rng(seed)).everything() for seed in (1, 1, 2)
     )
-    np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
+    np.testing.assert_array_equal(first, same)
+    assert (first != other).any()
 
 
 @pytest.mark.parametrize(("n_folds", "rule"), [(1, "be at least 2"), (4, "be at most half")])

@@ -123,7 +123,7 @@ LACKING = "than 3 cells, the first in line 42, taken as lacking the last"
 
 
 @pytest.mark.parametrize(
-    ("more", "note", "n_rows"),
+    ("extra_lines", "note", "n_rows"),
     [
         ("7.0,3.2\n", f"1 row of fewer {LACKING}", 41),
         ("7.0\n7.0\n", f"2 rows of fewer {LACKING}", 42),
@@ -136,9 +136,9 @@ LACKING = "than 3 cells, the first in line 42, taken as lacking the last"
     ],
 )
 def test_rows_of_other_lengths_are_told(
-    more: str, note: str | None, n_rows: int, tmp_path: Path
+    extra_lines: str, note: str | None, n_rows: int, tmp_path: Path
 ) -> None:
-    table = read(tmp_path / "t.csv", written() + written(names=None) * 9 + more)
+    table = read(tmp_path / "t.csv", written() + written(names=None) * 9 + extra_lines)
     assert len(rows_of(table)) == n_rows
     assert table.notes[:1] == ((note,) if note else ())
 

@@ -1,6 +1,7 @@
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
@@ -14,7 +15,7 @@ def codes(counts, seed=0):
 
 
 @settings(deadline=None)
-@given(
+@hypothesis.given(
     counts=st.lists(st.integers(5, 40), min_size=1, max_size=12),
     n_folds=st.integers(2, 5),
     seed=SEEDS,
@@ -44,7 +45,7 @@ def test_class_with_fewer_rows_than_folds(refused):
 
 
 @settings(deadline=None)
-@given(
+@hypothesis.given(
     counts=st.lists(st.integers(10, 40), min_size=2, max_size=9),
     test_size=st.floats(0.2, 0.8),
     seed=SEEDS,
@@ -73,7 +74,7 @@ def test_test_size_that_cannot_be_stratified(refused):
 
 
 @settings(deadline=None)
-@given(
+@hypothesis.given(
     counts=st.lists(st.integers(1, 60), min_size=1, max_size=8), share=st.floats(0, 1), seed=SEEDS
 )
 def test_subset_keeps_the_proportions(counts, share, seed):

@@ -1,8 +1,9 @@
 import gzip
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis.extra import numpy as hnp
 
 from pipelines.data.images import read_idx
@@ -11,15 +12,15 @@ EXAMPLE = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
 
 @settings(deadline=None)
-@given(array=hnp.arrays("u1", hnp.array_shapes(max_dims=4, max_side=5)))
+@hypothesis.given(array=hnp.arrays("u1", hnp.array_shapes(max_dims=4, max_side=5)))
 def test_what_is_written_is_read(array, to_idx, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "round-trip.gz"  # the name tells nothing
     for content in (to_idx(array), gzip.compress(to_idx(array), 1)):
         path.write_bytes(content)
-        found = read_idx(path, array.ndim)
-        np.testing.assert_array_equal(found, array)
-        assert found.dtype == np.uint8
-        assert found.flags.writeable
+        result = read_idx(path, array.ndim)
+        np.testing.assert_array_equal(result, array)
+        assert result.dtype == np.uint8
+        assert result.flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -96,14 +96,14 @@ def test_of_16_bits_a_channel_the_upper_8_are_read(
         for name, content in parts.items()
     )
     (tmp_path / "x.png").write_bytes(png)
-    told: list[tuple[str, float]] = []
+    calls: list[tuple[str, float]] = []
 
     def white(depth: str, largest: float) -> float:
-        told.append((depth, largest))
+        calls.append((depth, largest))
         return largest
 
     assert (decode(tmp_path / "x.png", white=white) == 0x40).all()
-    assert told == [("16 bits a channel", 65535)]
+    assert calls == [("16 bits a channel", 65535)]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> No
     form = ImageFormat(8, 8, 16.0, 8)
     drawn = np.kron(255 - digits.images[0] * 15.9, np.ones((20, 20)))
     drawn = np.pad(drawn, 30, constant_values=255)
-    found = read_image(save(tmp_path, drawn), form)
-    assert np.corrcoef(found, digits.data[0])[0, 1] > 0.8
+    pixels = read_image(save(tmp_path, drawn), form)
+    assert np.corrcoef(pixels, digits.data[0])[0, 1] > 0.8
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ RNG = np.random.default_rng(0)
 COLOURED = RNG.integers(0, 256, (8, 8, 3), np.uint8)
 
 
-def put(path: Path, image: Any = COLOURED, **more: Any) -> Path:
+def put(path: Path, image: Any = COLOURED, **options: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     image = image if isinstance(image, Image.Image) else Image.fromarray(image)
-    image.save(path, **more)
+    image.save(path, **options)
     return path
 
 
@@ -197,13 +197,13 @@ def test_hidden_things_are_no_images(folder: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "files"),
+    ("subfolder", "files"),
     [("results/run", "run.json journal.jsonl"), ("data/images/key", "about.json X.npy")],
 )
-def test_what_this_program_wrote_is_no_class(folder: Path, place: str, files: str) -> None:
-    put(folder / place / "figure.png")
+def test_what_this_program_wrote_is_no_class(folder: Path, subfolder: str, files: str) -> None:
+    put(folder / subfolder / "figure.png")
     for name in files.split():
-        (folder / place / name).touch()
+        (folder / subfolder / name).touch()
     source = load(folder)
     assert source.y.tolist() == ["a"] * 5 + ["b"] * 5
     assert source.lines[1:] == ("note       1 folder of this program's runs left out",)
@@ -507,7 +507,7 @@ def ramps(tmp_path: Path) -> dict[str, Path]:
     alpha = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
     alpha.putalpha(Image.fromarray(255 - RAMP))
     clear = gray.convert("P")
-    made = {
+    images = {
         "exif.png": (turned, {"exif": exif}),
         "palette.png": (gray.convert("RGB").quantize(8), {}),
         "palette with transparency.png": (clear, {"transparency": 255}),
@@ -520,7 +520,9 @@ def ramps(tmp_path: Path) -> dict[str, Path]:
         "gray and alpha.png": (alpha.convert("LA"), {}),
         "gray.png": (gray, {}),
     }
-    return {name: put(tmp_path / name, image, **more) for name, (image, more) in made.items()}
+    return {
+        name: put(tmp_path / name, image, **options) for name, (image, options) in images.items()
+    }
 
 
 @pytest.mark.parametrize("gray", [False, True])

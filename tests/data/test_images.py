@@ -88,9 +88,9 @@ class Stand:
 
 def stand_in(monkeypatch, kind, shape, labels_are, classes=None):
     about = {"shape": shape, "labels_are": labels_are} | ({"classes": classes} if classes else {})
-    found = type(kind, (Stand,), about)
-    monkeypatch.setattr(f"torchvision.datasets.{kind}", found)
-    return found
+    dataset_class = type(kind, (Stand,), about)
+    monkeypatch.setattr(f"torchvision.datasets.{kind}", dataset_class)
+    return dataset_class
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def stand_in(monkeypatch, kind, shape, labels_are, classes=None):
 def test_coloured_sets_have_their_channels_first(
     name, kind, shape, labels_are, classes, tmp_path, monkeypatch
 ):
-    found = stand_in(monkeypatch, kind, shape, labels_are, classes)
+    dataset_class = stand_in(monkeypatch, kind, shape, labels_are, classes)
     source = load_torchvision(name, tmp_path)
     assert source.image_shape == (3, 5, 4)
     assert not source.ink
     assert source.scaling == PIXELS_0_255
-    last = found(tmp_path, train=True, download=True).data[-1]
+    last = dataset_class(tmp_path, train=True, download=True).data[-1]
     last = last if shape[0] == 3 else last.transpose(2, 0, 1)
     np.testing.assert_array_equal(source.X[-1], last.ravel())
     assert len(source.X_test) == 20
@@ -118,11 +118,11 @@ def test_coloured_sets_have_their_channels_first(
 
 
 def test_letters_stand_upright(tmp_path, monkeypatch):
-    found = stand_in(monkeypatch, "EMNIST", (4, 5), "targets", ["N/A", "a", "b"])
+    dataset_class = stand_in(monkeypatch, "EMNIST", (4, 5), "targets", ["N/A", "a", "b"])
     source = load_torchvision("emnist-letters", tmp_path)
     assert source.image_shape == (5, 4)
     assert source.ink
-    first = found(tmp_path, train=True, download=True).data[0]
+    first = dataset_class(tmp_path, train=True, download=True).data[0]
     np.testing.assert_array_equal(source.X[0].reshape(5, 4), first.T)
 
 
@@ -139,17 +139,17 @@ def test_idx_files_are_read_as_torchvision_reads_them(tmp_path, write_mnist):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_download_is_made_once(name, tmp_path, monkeypatch, write_mnist):
-    asked = []
+    roots = []
 
     def fetch(root, train, download):
-        asked.append(root)
+        roots.append(root)
         write_mnist(root / kind / "raw")
 
     kind = TORCHVISION[name][0]
     monkeypatch.setattr(f"torchvision.datasets.{kind}", fetch)
     for _ in range(2):
         assert load_torchvision(name, tmp_path / "new").X.shape == (30, 12)
-    assert asked == [tmp_path / "new"]
+    assert roots == [tmp_path / "new"]
 
 
 @pytest.mark.parametrize(

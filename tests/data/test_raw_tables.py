@@ -276,7 +276,7 @@ def test_a_level_is_one_however_it_was_read(tmp_path):
 
 def test_what_is_missing_and_what_is_a_level(file):
     cells = ["?", "NA", "", "NaN", "null", "N/A", "None", "no", "none"]
-    table = read_raw_table(file("a,kind\n" + "".join(f"{one},x\n" for one in cells)))
+    table = read_raw_table(file("a,kind\n" + "".join(f"{cell},x\n" for cell in cells)))
     assert table.X["a"].isna().tolist() == [True] * 6 + [False] * 3
     assert table.X["a"].tolist()[6:] == ["None", "no", "none"]
 
@@ -286,14 +286,14 @@ def test_what_is_missing_and_what_is_a_level(file):
 
 def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
     table = read_raw_table(pay)
-    some, others = table.X.iloc[:60], table.X.iloc[60:]
-    learned = TablePreprocessor(table.kinds, scale=True, missing="impute").fit(some)
-    matrix = learned.transform(others)
+    fitted_rows, other_rows = table.X.iloc[:60], table.X.iloc[60:]
+    learned = TablePreprocessor(table.kinds, scale=True, missing="impute").fit(fitted_rows)
+    matrix = learned.transform(other_rows)
     assert matrix.dtype == np.float32
     assert matrix.flags.c_contiguous
-    filled = SimpleImputer(strategy="median").fit(some[["age", "pulse"]])
-    scaled = StandardScaler().fit(filled.transform(some[["age", "pulse"]]))
-    expected = scaled.transform(filled.transform(others[["age", "pulse"]]))
+    filled = SimpleImputer(strategy="median").fit(fitted_rows[["age", "pulse"]])
+    scaled = StandardScaler().fit(filled.transform(fitted_rows[["age", "pulse"]]))
+    expected = scaled.transform(filled.transform(other_rows[["age", "pulse"]]))
     np.testing.assert_allclose(matrix[:, :2], expected, rtol=1e-5, atol=1e-6)
     names = learned.get_feature_names_out().tolist()
     assert names == [
@@ -307,11 +307,11 @@ def test_the_preprocessor_learns_from_the_rows_it_is_fitted_on(pay):
         "grade=2",
         "grade=x",
     ]
-    np.testing.assert_array_equal(matrix[:, 2], others["age"].isna())
-    for place, name in enumerate(names[3:], 3):
+    np.testing.assert_array_equal(matrix[:, 2], other_rows["age"].isna())
+    for index, name in enumerate(names[3:], 3):
         column, _, level = name.partition("=")
-        cells = others[column.split()[0]]
-        np.testing.assert_array_equal(matrix[:, place], cells.eq(level) if level else cells.isna())
+        cells = other_rows[column.split()[0]]
+        np.testing.assert_array_equal(matrix[:, index], cells.eq(level) if level else cells.isna())
 
 
 def test_threads_at_once_leave_filters_of_warnings_alone(pay):
@@ -358,9 +358,9 @@ def test_a_flipped_bit_of_what_was_learned_is_refused_or_changes_nothing(pay):
     learned = TablePreprocessor(table.kinds).fit(table.X)
     arrays, n_refused = learned.arrays(), 0
     places = range(0, len(arrays["preparation"]), 41)
-    for place in places:
+    for position in places:
         damaged = arrays["preparation"].copy()
-        damaged[place] ^= 4
+        damaged[position] ^= 4
         try:
             again = fitted_from({**arrays, "preparation": damaged})
         except ValueError:
@@ -391,13 +391,17 @@ def test_folds_have_one_width_though_a_level_or_gap_may_be_lacking(pay):
     data = load_dataset(str(pay))
     folded = FoldedData.of(data)
     few = np.flatnonzero(data.X_train["grade"].eq("1") & data.X_train["age"].notna())
-    own = folded.scaling_for(few)
-    matrix = own.transform(data.X_train)
+    fold_scaling = folded.scaling_for(few)
+    matrix = fold_scaling.transform(data.X_train)
     assert matrix.shape[1] == 9
-    lacking = [place for place, name in enumerate(own.layout) if name in ("age missing", "grade=2")]
+    lacking = [
+        column
+        for column, name in enumerate(fold_scaling.layout)
+        if name in ("age missing", "grade=2")
+    ]
     assert not matrix[:, lacking].any()
-    again = fitted_from(own.arrays())
-    np.testing.assert_array_equal(again.transform(data.X_test), own.transform(data.X_test))
+    again = fitted_from(fold_scaling.arrays())
+    np.testing.assert_array_equal(again.transform(data.X_test), fold_scaling.transform(data.X_test))
 
 
 def test_the_fingerprint_of_a_mixed_table_follows_its_cells(pay, tmp_path):

@@ -173,9 +173,9 @@ def test_the_last_column_is_the_target_where_it_is_text(write):
 
 
 def test_the_last_column_is_the_target_where_it_has_few_values(write, refused):
-    many = pd.DataFrame({"width": np.arange(60) / 7, "stars": np.arange(60) % 5})
-    assert read_raw_table(write(many)).target == "stars"
-    other = many[["stars", "width"]]
+    frame = pd.DataFrame({"width": np.arange(60) / 7, "stars": np.arange(60) % 5})
+    assert read_raw_table(write(frame)).target == "stars"
+    other = frame[["stars", "width"]]
     refused(
         lambda: read_raw_table(write(other)), "--target", "column to predict", "'stars', 'width'"
     )
@@ -217,8 +217,8 @@ def test_dates_and_durations_are_left_out(values, tmp_path):
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e308, -1e308, 3.5e38])
 def test_values_beyond_single_precision(value, write, refused):
     path = write(FRAME.assign(count=[1.0, 2.0, value, 4.0]))
-    place = "line 4" if path.suffix == ".csv" else "data row 3"
-    words = ["--dataset", "single precision", "'count'", str(value), place]
+    position = "line 4" if path.suffix == ".csv" else "data row 3"
+    words = ["--dataset", "single precision", "'count'", str(value), position]
     refused(lambda: read_table(path, "species"), *words)
 
 
@@ -267,7 +267,7 @@ def test_bad_npz(arrays, words, npz, refused):
     refused(lambda: read_table(npz(**arrays)), "fruit.npz", *words)
 
 
-def _one(frame=FRAME, **columns):
+def _table(frame=FRAME, **columns):
     """A writer of one table."""
     return lambda path: save(frame.assign(**columns), path)
 
@@ -306,29 +306,29 @@ UNREADABLE = "cannot be read"
         ("fruit.xlsx", Path.touch, "y", [".csv", ".parquet", ".npz", "fruit.xlsx"]),
         ("t.csv", _of(""), "b", ["at least one row"]),
         ("t.csv", _of("a,b\n"), "b", ["at least one row"]),
-        ("t.parquet", _one(FRAME.iloc[:0]), "species", ["at least one row"]),
+        ("t.parquet", _table(FRAME.iloc[:0]), "species", ["at least one row"]),
         ("t.csv", _of("a,b\n1,2\n3,4,5\n"), "b", [UNREADABLE, "2 columns", "1 of 2 rows"]),
         ("t.parquet", _twice, "a", [UNREADABLE]),
         ("t.npz", _npy, None, [UNREADABLE]),
         ("t.npz", _foreign, None, ["X of shape"]),
         (
             "t.csv",
-            _one(species=["plum", None, None, "fig"]),
+            _table(species=["plum", None, None, "fig"]),
             "species",
             ["--target", "'species'", "2 of 4 rows", "line 3"],
         ),
         (
             "t.parquet",
-            _one(species=[1.0, 2.0, 2.25, np.inf]),
+            _table(species=[1.0, 2.0, 2.25, np.inf]),
             "species",
             ["--target", "class labels", "2.25", "data row 3"],
         ),
-        ("t.csv", _one(FRAME[["species"]]), "species", ["feature column", "--target 'species'"]),
-        ("t.csv", _one(WIDE), "zzz", ["'c9' and 4 more"]),
-        ("t.parquet", _one(count=[[1], [2], [3], [4]]), "ripe", ["numbers or text", "'count'"]),
+        ("t.csv", _table(FRAME[["species"]]), "species", ["feature column", "--target 'species'"]),
+        ("t.csv", _table(WIDE), "zzz", ["'c9' and 4 more"]),
+        ("t.parquet", _table(count=[[1], [2], [3], [4]]), "ripe", ["numbers or text", "'count'"]),
         (
             "t.csv",
-            _one(count=[1, np.nan, np.nan, 4], width=[1, np.nan, 2, 3]),
+            _table(count=[1, np.nan, np.nan, 4], width=[1, np.nan, 2, 3]),
             "species",
             ["'width'", "1 missing", "1 other column too"],
         ),

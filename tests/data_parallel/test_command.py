@@ -45,11 +45,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_baseline_is_what_numpy_says(finished):
-    found = record(finished)["baseline"]
+    baseline = record(finished)["baseline"]
     problem = approximator(600, 0.1, 0)
     y = problem.test["y"]
-    assert found["test_metric"] == pytest.approx(np.abs(y - problem.train["y"].mean()).mean())
-    assert found["words"] == "always answering the mean"
+    assert baseline["test_metric"] == pytest.approx(np.abs(y - problem.train["y"].mean()).mean())
+    assert baseline["words"] == "always answering the mean"
 
 
 def test_each_strategy_is_trained_on_each_number_of_ranks(finished):
@@ -71,9 +71,9 @@ def test_each_strategy_is_trained_on_each_number_of_ranks(finished):
 def test_the_model_of_the_lowest_validation_loss_is_kept_under_its_own_names(finished):
     weights, about = read_model(finished / "model.safetensors")
     assert about["network"] == "approximator"
-    assert [one.shape for one in weights.values()][:2] == [(80,), (80, 1)]
+    assert [array.shape for array in weights.values()][:2] == [(80,), (80, 1)]
     run = record(finished)
-    best = min(run["trainings"], key=lambda one: one["validation_loss"])
+    best = min(run["trainings"], key=lambda training: training["validation_loss"])
     assert run["test_metric"] == pytest.approx(best["test_metric"], rel=1e-4)
     named = f"{best['strategy']} on {best['ranks']}, repeat {best['repeat'] + 1}"
     assert run["best"] == {"training": named}
@@ -113,7 +113,7 @@ LONG = [
 
 def children(pid: int) -> list[int]:
     """Worker processes: the children of a local cluster's launcher that Dask spawned."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
@@ -121,8 +121,8 @@ def children(pid: int) -> list[int]:
         except (OSError, IndexError, ValueError):
             continue
         if parent == pid and "spawn_main" in words:
-            found.append(int(path.name))
-    return sorted(found)
+            pids.append(int(path.name))
+    return sorted(pids)
 
 
 def killed_twice(folder: Path, *options: str, seconds: float) -> int:
@@ -144,9 +144,9 @@ def killed_twice(folder: Path, *options: str, seconds: float) -> int:
     os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
     ended = start("data_parallel", "--resume", str(folder))
-    said, errors = ended.communicate(timeout=2 * seconds)
+    output, errors = ended.communicate(timeout=2 * seconds)
     assert ended.returncode == 0, errors
-    assert "trained    every-step, 2 ranks" in said
+    assert "trained    every-step, 2 ranks" in output
     return reached
 
 
@@ -247,22 +247,25 @@ def test_what_fails_and_what_diverges_is_said_and_the_rest_goes_on(tmp_path, cap
         "    return Fails(n_features, n_classes)\n"
     )
     options = ["--epochs", "2", "--cluster", "local", "--dashboard", "off", "--workers", "1"]
-    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
+    network_options = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits"]
     folder = tmp_path / "failed"
-    assert main([*options, *own, "--results", str(folder), "--quiet"]) == 1
+    assert main([*options, *network_options, "--results", str(folder), "--quiet"]) == 1
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     assert "no training gave a network: failed: RuntimeError: no forward today; nothing has" in line
     run = record(folder)
     assert run["status"] == "stopped"
     assert pd.read_parquet(folder / "epochs.parquet")["status"][0].startswith("failed: RuntimeErr")
-    again = ["--resume", str(folder), "--quiet", *own[:2]]
+    again = ["--resume", str(folder), "--quiet", *network_options[:2]]
     assert main(again) == 0  # what failed is tried again
     assert record(folder)["n_failed"] == 0
     (tmp_path / "tried").unlink()
     (tmp_path / "mended").unlink()
     folder = tmp_path / "once"
-    assert main([*options, *own, "--repeats", "2", "--results", str(folder), "--quiet"]) == 0
+    assert (
+        main([*options, *network_options, "--repeats", "2", "--results", str(folder), "--quiet"])
+        == 0
+    )
     run = record(folder)
     assert run["n_failed"] == 1
     assert run["trainings"][0]["status"] == "failed: RuntimeError: no forward today"
@@ -296,6 +299,6 @@ def test_the_bagging_network_learns_images_and_says_which_it_gets_wrong(tmp_path
     ]
     assert main(options) == 0
     run = record(folder)
-    said = pd.read_parquet(folder / "test_predictions.parquet")
-    assert run["n_test_errors"] == (said["true"] != said["predicted"]).sum()
+    predictions = pd.read_parquet(folder / "test_predictions.parquet")
+    assert run["n_test_errors"] == (predictions["true"] != predictions["predicted"]).sum()
     assert run["test_error"] < 0.1

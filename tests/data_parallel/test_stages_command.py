@@ -57,9 +57,9 @@ def test_a_stage_whose_file_was_damaged_is_trained_again(staged, capsys):
     file = next((staged / "checkpoints").glob("*.part-2-of-2.safetensors"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     assert main(["--resume", str(staged)]) == 0
-    said = capsys.readouterr().out
-    assert f"warning    checkpoints/{file.name} is made again" in said
-    assert "idle  " in said
+    output = capsys.readouterr().out
+    assert f"warning    checkpoints/{file.name} is made again" in output
+    assert "idle  " in output
     assert record(staged)["trainings"][0]["validation_loss"] == pytest.approx(expected, rel=1e-5)
     assert read(staged / "checkpoints" / "every-step-on-2-1.safetensors") is not None
 
@@ -100,8 +100,15 @@ def test_a_layer_in_which_rows_meet_is_said(tmp_path, capsys):
         "    layers = [nn.Linear(n_features, 8), Halved(), Centred(), nn.Linear(8, n_classes)]\n"
         "    return nn.Sequential(nn.Flatten(), *layers)\n"
     )
-    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits", "--stages", "2"]
-    assert main([*LOCAL, *own, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
+    network_options = [
+        "--network",
+        f"{tmp_path}/mine.py:make",
+        "--dataset",
+        "digits",
+        "--stages",
+        "2",
+    ]
+    assert main([*LOCAL, *network_options, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
     line = "warning    --stages: what 1.3 gives for a row depends on the others of its micro-batch"
     assert line in capsys.readouterr().out
 
@@ -111,9 +118,9 @@ def test_stages_are_as_few_as_fit_into_the_memory_of_a_worker(tmp_path, capsys, 
     monkeypatch.setattr(cluster_setup.workers, "memory_of_workers", lambda client, workers: n_bytes)
     auto = [*LOCAL, *MLP, "--epochs", "1", "--stages", "auto", "--batch-size", "16"]
     assert main([*auto, "--results", str(tmp_path / "two")]) == 0
-    said = capsys.readouterr().out
-    assert "stages     2, cut before" in said
-    assert "idle " in said
+    output = capsys.readouterr().out
+    assert "stages     2, cut before" in output
+    assert "idle " in output
     run = record(tmp_path / "two")
     assert (run["stages"], run["options"]["stages"]) == (2, "auto")
     n_bytes[:] = [1e4]
@@ -136,12 +143,19 @@ def test_what_the_cut_changes_is_said(tmp_path, capsys):
         "    nn.init.orthogonal_(layers[0].weight)\n"
         "    return nn.Sequential(nn.Flatten(), *layers)\n"
     )
-    own = ["--network", f"{tmp_path}/mine.py:make", "--dataset", "digits", "--stages", "2"]
-    assert main([*LOCAL, *own, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert "stages     2, cut before 1.2: 520, 106 weights" in said
-    assert "warning    --stages: each rank begins with the whole network in memory" in said
-    assert "note       batch normalisation goes by micro-batches, of 16 rows" in said
+    network_options = [
+        "--network",
+        f"{tmp_path}/mine.py:make",
+        "--dataset",
+        "digits",
+        "--stages",
+        "2",
+    ]
+    assert main([*LOCAL, *network_options, "--results", str(tmp_path / "run"), "--dry-run"]) == 0
+    output = capsys.readouterr().out
+    assert "stages     2, cut before 1.2: 520, 106 weights" in output
+    assert "warning    --stages: each rank begins with the whole network in memory" in output
+    assert "note       batch normalisation goes by micro-batches, of 16 rows" in output
 
 
 @pytest.mark.slow

@@ -37,10 +37,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def options(images: Path, *more: str) -> list[str]:
+def options(images: Path, *extra_options: str) -> list[str]:
     local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray"]
     local += ["--input", "stream"]
-    return [*local, "--dataset", str(images), *more]
+    return [*local, "--dataset", str(images), *extra_options]
 
 
 def test_options_of_rows_on_disk_are_said_to_do_nothing_in_memory(tmp_path, capsys):
@@ -65,10 +65,10 @@ def test_a_cache_is_kept_where_it_was_asked_for_and_else_removed(images, tmp_pat
     (cache,) = (tmp_path / "cache").iterdir()
     assert (cache / "whole").exists()
     assert main(options(images, *short, "--results", str(tmp_path / "second"))) == 0
-    said = capsys.readouterr().out
-    assert "input      as asked (0.0 GiB of" in said
-    assert "images stay on disk, and are decoded as they are needed" in said
-    assert "cache      removed" in said
+    output = capsys.readouterr().out
+    assert "input      as asked (0.0 GiB of" in output
+    assert "images stay on disk, and are decoded as they are needed" in output
+    assert "cache      removed" in output
     by_default = cache.name.replace("rows-", f"rows-{os.getuid()}-")
     assert not Path(tempfile.gettempdir(), by_default).exists()
     runs = [record(tmp_path / name) for name in ("first", "second")]
@@ -77,7 +77,7 @@ def test_a_cache_is_kept_where_it_was_asked_for_and_else_removed(images, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         (["--stages", "2"], "--input stream does not go with --stages 2; leave one out"),
         (
@@ -91,11 +91,11 @@ def test_a_cache_is_kept_where_it_was_asked_for_and_else_removed(images, tmp_pat
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(capsys, typed, said):
+def test_what_does_not_go_together_is_refused(capsys, typed, message):
     network = [] if "approximator" in typed else ["--network", "mlp"]
     assert main(["--input", "stream", "--cluster", "local", *network, *typed]) == 2
     line = capsys.readouterr().err
-    assert said in line
+    assert message in line
     assert line.count("\n") == 1
 
 
@@ -125,10 +125,10 @@ def test_killed_within_an_epoch_it_goes_on_with_the_rows_that_are_left(images, t
     program.communicate()
     assert progress_of(read(checkpoint)).position > 0
     again = start("data_parallel", "--resume", str(folder))
-    said, errors = again.communicate(timeout=480)
+    output, errors = again.communicate(timeout=480)
     assert again.returncode == 0, errors
-    assert "trained    every-step, 2 ranks" in said
-    tables = [pd.read_parquet(one / "epochs.parquet") for one in (whole, folder)]
+    assert "trained    every-step, 2 ranks" in output
+    tables = [pd.read_parquet(run / "epochs.parquet") for run in (whole, folder)]
     for name in ("epoch", "step", "loss", "validation_loss"):
         assert np.allclose(tables[0][name], tables[1][name], rtol=1e-5)
 

@@ -61,20 +61,22 @@ def exported(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> tuple[Pa
     return Path(f"run{suffix}"), capsys.readouterr().out
 
 
-def asked(file: Path, X: Any) -> dict[str, np.ndarray]:
+def onnx_answers(file: Path, X: Any) -> dict[str, np.ndarray]:
     """What ONNX Runtime says of rows, as a program without this package asks."""
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     inputs = {}
-    for one in session.get_inputs():
-        if one.name == "X":
+    for model_input in session.get_inputs():
+        if model_input.name == "X":
             X = X.drop(columns="target") if hasattr(X, "columns") else X
-            single = one.type == "tensor(float)"
+            single = model_input.type == "tensor(float)"
             inputs["X"] = np.asarray(X, np.float32 if single else np.float64)
             continue
-        column = X[one.name.removeprefix("column ")]
-        cells = column.fillna("").to_numpy(object) if one.type == "tensor(string)" else column
-        inputs[one.name] = np.asarray(cells).reshape(-1, 1)
-    names = [one.name for one in session.get_outputs()]
+        column = X[model_input.name.removeprefix("column ")]
+        cells = (
+            column.fillna("").to_numpy(object) if model_input.type == "tensor(string)" else column
+        )
+        inputs[model_input.name] = np.asarray(cells).reshape(-1, 1)
+    names = [model_output.name for model_output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs), strict=True))
 
 
@@ -94,25 +96,25 @@ def asked(file: Path, X: Any) -> dict[str, np.ndarray]:
 )
 def test_onnx_answers_as_predict(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(words)
-    file, said = exported(run, "onnx", capsys)
-    assert "test rows: " in said
+    file, output = exported(run, "onnx", capsys)
+    assert "test rows: " in output
     table = Path(words.split("--dataset ")[1].split()[0])
     command = words.split()[0]
     assert main([command, "predict", "run", str(table), "--output", "answers.csv"]) == 0
-    own, other = pd.read_csv("answers.csv"), asked(file, pd.read_csv(table))
+    answers, other = pd.read_csv("answers.csv"), onnx_answers(file, pd.read_csv(table))
     if "prediction" in other:
-        np.testing.assert_allclose(other["prediction"], own["predicted"], rtol=1e-9)
+        np.testing.assert_allclose(other["prediction"], answers["predicted"], rtol=1e-9)
         return
-    assert other["label"].tolist() == own["predicted"].tolist()
+    assert other["label"].tolist() == answers["predicted"].tolist()
     kind = "probabilities" if "probabilities" in other else "decision"
     classes = json.loads(record_of(file)["class_names"])
     columns = [f"{'probability' if kind == 'probabilities' else kind}_{name}" for name in classes]
-    np.testing.assert_allclose(other[kind], own[columns], atol=1e-5)
+    np.testing.assert_allclose(other[kind], answers[columns], atol=1e-5)
 
 
 def record_of(file: Path) -> dict[str, str]:
     """The metadata of an ONNX file."""
-    return {one.key: one.value for one in onnx.load(file).metadata_props}
+    return {entry.key: entry.value for entry in onnx.load(file).metadata_props}
 
 
 @pytest.mark.parametrize("options", ["--probability", "--decision ovr", "--kernel poly"])
@@ -120,12 +122,12 @@ def test_images_are_scaled_inside(options: str, capsys: pytest.CaptureFixture[st
     run = run_of(f"{SVM} {options}")
     file, _ = exported(run, "onnx", capsys)
     data, model = load_dataset("digits"), load_model(run)
-    other = asked(file, data.X_test)
+    other = onnx_answers(file, data.X_test)
     assert (other["label"] == model.predict(data.X_test)).all()
     assert other["label"].dtype == np.int64
     if "probabilities" in other:
-        own = model.predict_proba(data.X_test)
-        np.testing.assert_allclose(other["probabilities"], own, atol=1e-9)
+        probabilities = model.predict_proba(data.X_test)
+        np.testing.assert_allclose(other["probabilities"], probabilities, atol=1e-9)
     about = record_of(file)
     assert about["run"] == "run"
     assert json.loads(about["class_names"]) == [str(digit) for digit in range(10)]
@@ -133,10 +135,13 @@ def test_images_are_scaled_inside(options: str, capsys: pytest.CaptureFixture[st
 
 def test_an_ensemble_of_images_is_one_graph(capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(f"{NETS} --limit 300 --network conv")
-    file, said = exported(run, "onnx", capsys)
-    assert "whether to defer" in said
+    file, output = exported(run, "onnx", capsys)
+    assert "whether to defer" in output
     data = load_dataset("digits")
-    other, table = asked(file, data.X_test), pd.read_parquet(run / "test_predictions.parquet")
+    other, table = (
+        onnx_answers(file, data.X_test),
+        pd.read_parquet(run / "test_predictions.parquet"),
+    )
     assert (other["label"] == load_model(run).predict(data.X_test)).all()
     assert (other["votes"].sum(axis=1) == 3).all()
     assert len(table) == len(other["label"])
@@ -174,8 +179,8 @@ def test_scikit_learn_alone_reads_it(
     words: str, to: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(words)
-    file, said = exported(run, to, capsys)
-    assert ("loading a pickle runs code" in said) is (to == "sklearn")
+    file, output = exported(run, to, capsys)
+    assert ("loading a pickle runs code" in output) is (to == "sklearn")
     words_alone = [sys.executable, "-W", "ignore", "-c", ALONE, str(file), "mixed.csv"]
     done = subprocess.run(words_alone, capture_output=True, text=True, check=True)
     assert main([words.split()[0], "predict", "run", "mixed.csv", "--output", "a.csv"]) == 0
@@ -199,9 +204,9 @@ def test_a_model_that_answers_otherwise_is_not_written(
     before = sorted(Path().iterdir())
     capsys.readouterr()
     assert main(["export", str(run)]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("export: the exported model does not answer as the run's own: ")
-    assert "of 32 labels equal" in said
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("export: the exported model does not answer as the run's own: ")
+    assert "of 32 labels equal" in complaint
     assert sorted(Path().iterdir()) == before
 
 
@@ -210,8 +215,8 @@ def test_where_the_data_are_gone_support_vectors_take_their_place(
 ) -> None:
     run = run_of(f"{SVM} --dataset diabetes.csv --target target")
     Path("diabetes.csv").rename("moved.csv")
-    _, said = exported(run, "onnx", capsys)
-    assert "support vectors in place of the test rows, which cannot be read" in said
+    _, output = exported(run, "onnx", capsys)
+    assert "support vectors in place of the test rows, which cannot be read" in output
     assert main(["export", "run", "--dataset", "moved.csv"]) == 0
     assert "check      88 test rows: " in capsys.readouterr().out
 
@@ -248,14 +253,14 @@ def test_a_graph_keeps_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_answers_agree_only_if_every_label_and_probability_does() -> None:
     labels, p = np.array(["a", "b"]), np.array([[0.5, 0.5], [0.25, 0.75]])
-    own = Answers(labels, {"probabilities": p})
-    said = compare_answers(own, Answers(labels, {"probabilities": p + 9e-6}))
-    assert said == "2 of 2 labels equal, probabilities at most 9e-06 apart"
+    answers = Answers(labels, {"probabilities": p})
+    summary = compare_answers(answers, Answers(labels, {"probabilities": p + 9e-6}))
+    assert summary == "2 of 2 labels equal, probabilities at most 9e-06 apart"
     with pytest.raises(RunStopped, match="1 of 2 labels equal"):
-        compare_answers(own, Answers(labels[[0, 0]], {"probabilities": p}))
+        compare_answers(answers, Answers(labels[[0, 0]], {"probabilities": p}))
     with pytest.raises(RunStopped, match=r"at most 1\.1e-05 apart"):
-        compare_answers(own, Answers(labels, {"probabilities": p + 1.1e-5}))
+        compare_answers(answers, Answers(labels, {"probabilities": p + 1.1e-5}))
     nan = np.array([np.nan, 1.0])
-    one, other = (Answers(None, {"prediction": values}) for values in (nan, nan[::-1]))
+    first_answers, other = (Answers(None, {"prediction": values}) for values in (nan, nan[::-1]))
     with pytest.raises(RunStopped):
-        compare_answers(one, other)
+        compare_answers(first_answers, other)

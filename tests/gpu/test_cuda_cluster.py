@@ -24,10 +24,10 @@ def test_each_worker_has_a_gpu_of_its_own():
         return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["uuid"].hex()
 
     with open_cluster("cuda") as client:
-        found = client.run(which_gpu)
-    assert len(found) == len(gpus())
-    assert len(set(found.values())) == len(found)
-    note(f"{len(found)} workers, each with a GPU of its own")
+        gpu_by_worker = client.run(which_gpu)
+    assert len(gpu_by_worker) == len(gpus())
+    assert len(set(gpu_by_worker.values())) == len(gpu_by_worker)
+    note(f"{len(gpu_by_worker)} workers, each with a GPU of its own")
 
 
 def test_each_worker_gets_the_data_once():

@@ -24,8 +24,8 @@ MIB = 2**20
 
 
 def digits() -> FoldedData:
-    one = load_dataset("digits")
-    return FoldedData.of(one, make_folds(one.y_train, 2, 0))
+    dataset = load_dataset("digits")
+    return FoldedData.of(dataset, make_folds(dataset.y_train, 2, 0))
 
 
 def rows_of(
@@ -46,12 +46,12 @@ def rows_of(
 
 def agrees_with_sklearn(decision: str) -> None:
     data = digits()
-    found, expected = (rows_of(solver, data, decision) for solver in ("cuml", "sklearn"))
-    assert [row["status"] for row in found] == ["ok"] * len(expected)
-    differences = [abs(a["n_errors"] - b["n_errors"]) for a, b in zip(found, expected, strict=True)]
+    rows, expected = (rows_of(solver, data, decision) for solver in ("cuml", "sklearn"))
+    assert [row["status"] for row in rows] == ["ok"] * len(expected)
+    differences = [abs(a["n_errors"] - b["n_errors"]) for a, b in zip(rows, expected, strict=True)]
     note(f"{decision}: errors differ by at most {max(differences)} rows")
     assert max(differences) <= 2
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(rows, expected, strict=True):
         assert abs(a["n_support"] - b["n_support"]) <= 0.05 * b["n_support"]
 
 
@@ -83,8 +83,8 @@ def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None
         np.array(classes),
         decision,
     )
-    own = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
-    np.testing.assert_allclose(machine.decision_values(X.get()), own, atol=2e-3)
+    values = np.stack([svc.decision_function(X).get().reshape(-1) for svc in fitted.binary], axis=1)
+    np.testing.assert_allclose(machine.decision_values(X.get()), values, atol=2e-3)
     predicted = fitted.predict(X)
     np.testing.assert_array_equal(machine.predict(X.get()), predicted)
     # A third way: cuml's own multi-class wrapper, which breaks ties of votes differently.

@@ -22,8 +22,10 @@ WIDE = NetworkSpec("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
 
 
 def digits() -> FoldedData:
-    one = load_dataset("digits")
-    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+    dataset = load_dataset("digits")
+    return FoldedData(
+        dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, (), dataset.scaling
+    )
 
 
 def rows_of(data: FoldedData, spec: NetworkSpec, device: str, **training) -> list[dict]:
@@ -51,8 +53,8 @@ def test_a_network_without_one_agrees_with_the_cpu():
 
 def test_the_same_seed_gives_the_same_errors():
     data = digits()
-    one, other = (rows_of(data, CONV, "gpu", max_epochs=3) for _ in range(2))
-    assert [row["n_errors"] for row in one] == [row["n_errors"] for row in other]
+    rows, other = (rows_of(data, CONV, "gpu", max_epochs=3) for _ in range(2))
+    assert [row["n_errors"] for row in rows] == [row["n_errors"] for row in other]
 
 
 def test_a_wide_hidden_layer_agrees_with_the_cpu():

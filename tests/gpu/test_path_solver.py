@@ -57,29 +57,29 @@ def test_a_polynomial_agrees_with_the_cpu():
 
 
 def test_the_same_input_gives_the_same_bits():
-    one, other = agree(*digits()), agree(*digits())
-    np.testing.assert_array_equal(one.n_errors, other.n_errors)
-    np.testing.assert_array_equal(one.objectives, other.objectives)
-    np.testing.assert_array_equal(one.n_iterations, other.n_iterations)
+    first_run, other = agree(*digits()), agree(*digits())
+    np.testing.assert_array_equal(first_run.n_errors, other.n_errors)
+    np.testing.assert_array_equal(first_run.objectives, other.objectives)
+    np.testing.assert_array_equal(first_run.n_iterations, other.n_iterations)
 
 
 def test_short_launches_give_the_same_bits():
     """The GPU's clock ends them: many, each of a tenth of a millisecond."""
     from pipelines.svm.cuda import launches
 
-    made, share_done = [], launches._share_done
+    shares, share_done = [], launches._share_done
 
-    def noted(*given):
-        made.append(share_done(*given))
-        return made[-1]
+    def noted(*arguments):
+        shares.append(share_done(*arguments))
+        return shares[-1]
 
     X, y, folds = digits()
     short = replace(launches.Launching.for_rows(512), seconds=0.0001)
     with patch.object(launches, "_share_done", noted):
         whole = agree(X, y, folds)
-        n_whole = len(made)
+        n_whole = len(shares)
         parts = agree(X, y, folds, launching=short)
-    assert len(made) - n_whole > 4 * n_whole
+    assert len(shares) - n_whole > 4 * n_whole
     np.testing.assert_array_equal(parts.objectives, whole.objectives)
     np.testing.assert_array_equal(parts.n_iterations, whole.n_iterations)
 

@@ -33,7 +33,7 @@ FUNCTIONS = ("rbf", "linear", "poly", "sigmoid")
 # Functions differ in a few instructions: all of them for one architecture.
 KEPT_TASKS = (("rbf", "8.0"), *((function, "9.0") for function in FUNCTIONS))
 OTHERS = ("7.5", "8.6", "8.9", "10.0", "12.0")  # rbf alone, and none of it kept
-ALL_TASKS = (*KEPT_TASKS, *(("rbf", one) for one in OTHERS))
+ALL_TASKS = (*KEPT_TASKS, *(("rbf", architecture) for architecture in OTHERS))
 # All take a quarter of an hour on two cores: they are compiled where our sources or these changed.
 COMPILERS = ("llvmlite", "numba", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink", "cuda-bindings")
 COMPILED_FROM = re.compile(r"Compiled from `(\w+)`")
@@ -113,14 +113,14 @@ def compiled(function: str, architecture: str) -> list[Compiled]:
             function,
             kernel,
             threads,
-            some[0].registers,
+            group[0].registers,
             limit or 255,
-            some[0].spilled,
-            some[0].own_shared + max(launch.shared for launch in some),
-            max(_wanted(launch, card["MULTIPROCESSOR_COUNT"]) for launch in some),
-            _resident(some, card),
+            group[0].spilled,
+            group[0].own_shared + max(launch.shared for launch in group),
+            max(_wanted(launch, card["MULTIPROCESSOR_COUNT"]) for launch in group),
+            _resident(group, card),
         )
-        for (kernel, threads, limit), some in groups.items()
+        for (kernel, threads, limit), group in groups.items()
     ]
 
 
@@ -214,7 +214,7 @@ def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
         )
     if done.returncode:
         raise RuntimeError(f"{' '.join(task)}: {done.stderr.strip().splitlines()[-1]}")
-    return [Compiled(**one) for one in json.loads(done.stdout)]
+    return [Compiled(**fields) for fields in json.loads(done.stdout)]
 
 
 def compile_all(tasks: Iterable[tuple[str, str]]) -> list[Compiled]:
@@ -229,7 +229,7 @@ def compile_all(tasks: Iterable[tuple[str, str]]) -> list[Compiled]:
         return list(chain(*pool.map(_in_a_process, tasks)))
 
 
-def given() -> str:
+def input_digest() -> str:
     """A digest of what decides what is compiled: our sources, the packages and Python."""
     digest = hashlib.sha256()
     solver = ROOT / "pipelines" / "svm"
@@ -250,20 +250,24 @@ def read_kept() -> dict[tuple[str, str, str, int], Compiled]:
             break
         words = [word.strip().replace(",", "") for word in line.strip("|").split("|")]
         kept.append(Compiled(*words[:3], *map(int, words[3:])))
-    return {one.key: one for one in kept}
+    return {row.key: row for row in kept}
 
 
-def keep(found: Iterable[Compiled]) -> None:
+def keep(kernels: Iterable[Compiled]) -> None:
     """Write the table in the place of the old one, at the page's end, and what it comes from."""
-    text = COMPILED_FROM.sub(f"Compiled from `{given()}`", KEPT.read_text())
+    text = COMPILED_FROM.sub(f"Compiled from `{input_digest()}`", KEPT.read_text())
     rule = "|---|---|---|" + "---:|" * (HEAD.count("|") - 4)
-    lines = [HEAD, rule, *(one.line for one in sorted(found, key=lambda one: one.key))]
+    lines = [
+        HEAD,
+        rule,
+        *(kernel.line for kernel in sorted(kernels, key=lambda kernel: kernel.key)),
+    ]
     KEPT.write_text(text.partition(HEAD)[0] + "\n".join(lines) + "\n")
 
 
 def due() -> Iterable[tuple[str, str]]:
     """All tasks; one, where the table comes from the same sources and packages."""
-    unchanged = COMPILED_FROM.findall(KEPT.read_text()) == [given()]
+    unchanged = COMPILED_FROM.findall(KEPT.read_text()) == [input_digest()]
     return [("linear", "9.0")] if unchanged else ALL_TASKS
 
 
@@ -274,18 +278,20 @@ def problems(tasks: Iterable[tuple[str, str]], keeps: bool = False) -> list[str]
     """
     began, kept = time.perf_counter(), read_kept()
     kernels = compile_all(tasks)
-    table = [one for one in kernels if (one.function, one.architecture) in KEPT_TASKS]
-    architectures = ", ".join(sorted({one for _, one in tasks}, key=float))
+    table = [kernel for kernel in kernels if (kernel.function, kernel.architecture) in KEPT_TASKS]
+    architectures = ", ".join(sorted({architecture for _, architecture in tasks}, key=float))
     seconds = time.perf_counter() - began
     print(f"{len(kernels)} kernels compiled and linked for {architectures} in {seconds:.0f} s")
-    found = [
+    messages = [
         line
-        for one in kernels
-        for line in one.problems(one if keeps or one not in table else kept.get(one.key))
+        for kernel in kernels
+        for line in kernel.problems(
+            kernel if keeps or kernel not in table else kept.get(kernel.key)
+        )
     ]
-    if keeps and not found:
+    if keeps and not messages:
         keep(table)
-    return found
+    return messages
 
 
 def main() -> int:
@@ -295,11 +301,11 @@ def main() -> int:
     parser.add_argument("--one", nargs=2, metavar=("FUNCTION", "ARCHITECTURE"))
     options = parser.parse_args()
     if options.one:
-        print(json.dumps([asdict(one) for one in compiled(*options.one)]))
+        print(json.dumps([asdict(kernel) for kernel in compiled(*options.one)]))
         return 0
-    found = problems(ALL_TASKS, options.keep)
-    print("\n".join(found), file=sys.stderr)
-    return 1 if found else 0
+    messages = problems(ALL_TASKS, options.keep)
+    print("\n".join(messages), file=sys.stderr)
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

@@ -35,37 +35,37 @@ _AS_CUPY = {"xp", "_xp"}
 
 def sources() -> list[Path]:
     """All Python files of the program, its benchmarks and its tests."""
-    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-    return sorted(path for path in found if "gpu_stand_in" not in path.parts)
+    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in paths if "gpu_stand_in" not in path.parts)
 
 
 class _Names(ast.NodeVisitor):
     """Paths that a file looks up: a package's name and what follows, and calls' keywords."""
 
     def __init__(self) -> None:
-        self.known: dict[str, tuple[str, ...]] = {}
-        self.found: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+        self.path_by_name: dict[str, tuple[str, ...]] = {}
+        self.uses: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             if alias.name.split(".")[0] in PACKAGES:
                 whole = tuple(alias.name.split("."))
                 name = alias.asname or whole[0]
-                self.known[name] = whole if alias.asname else whole[:1]
-                self.found.add((whole, ()))
+                self.path_by_name[name] = whole if alias.asname else whole[:1]
+                self.uses.add((whole, ()))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = tuple((node.module or "").split("."))
         if node.level == 0 and module[0] in PACKAGES:
             for alias in node.names:
-                self.known[alias.asname or alias.name] = (*module, alias.name)
-                self.found.add(((*module, alias.name), ()))
+                self.path_by_name[alias.asname or alias.name] = (*module, alias.name)
+                self.uses.add(((*module, alias.name), ()))
 
     def path_of(self, node: ast.AST) -> tuple[str, ...] | None:
         """The path of an expression that begins at a package, or None."""
         match node:
             case ast.Name(id=name):
-                return ("cupy",) if name in _AS_CUPY else self.known.get(name)
+                return ("cupy",) if name in _AS_CUPY else self.path_by_name.get(name)
             case ast.Attribute(attr=name) if name in _AS_CUPY:
                 return ("cupy",)
             case ast.Attribute(value=value, attr=name):
@@ -79,14 +79,14 @@ class _Names(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         path = self.path_of(node)
         if path is not None:
-            self.found.add((path, ()))
+            self.uses.add((path, ()))
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         path = self.path_of(node.func)
         if path is not None:
-            keywords = tuple(one.arg for one in node.keywords if one.arg is not None)
-            self.found.add((path, keywords))
+            keywords = tuple(keyword.arg for keyword in node.keywords if keyword.arg is not None)
+            self.uses.add((path, keywords))
         self.generic_visit(node)
 
 
@@ -98,7 +98,7 @@ def names_in(source: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             names.visit(node)
     names.visit(tree)
-    return names.found
+    return names.uses
 
 
 def resolve(path: tuple[str, ...]) -> Any:
@@ -109,41 +109,41 @@ def resolve(path: tuple[str, ...]) -> Any:
     AttributeError, ImportError
         It is not there.
     """
-    found: Any = importlib.import_module(path[0])
+    target: Any = importlib.import_module(path[0])
     module: str | None = path[0]
     for name in path[1:]:
         if name == CALL:
-            if not inspect.isclass(found):
+            if not inspect.isclass(target):
                 return None  # what a function gives is not known
             module = None
-        elif module is not None and not hasattr(found, name):
+        elif module is not None and not hasattr(target, name):
             try:
-                found = importlib.import_module(f"{module}.{name}")
+                target = importlib.import_module(f"{module}.{name}")
             except ModuleNotFoundError:
                 raise AttributeError(f"{module} has no {name}") from None
             module = f"{module}.{name}"
-        elif inspect.isclass(found) and hasattr(found, "__getattr__"):
+        elif inspect.isclass(target) and hasattr(target, "__getattr__"):
             return None  # it makes its attributes up
         else:
-            found = getattr(found, name)
-            module = f"{module}.{name}" if module and inspect.ismodule(found) else None
-    return found
+            target = getattr(target, name)
+            module = f"{module}.{name}" if module and inspect.ismodule(target) else None
+    return target
 
 
 def refused(path: tuple[str, ...], keywords: tuple[str, ...]) -> str | None:
     """Why the packages do not give a path, or do not take keywords there; None if they do."""
     shown = ".".join(path).replace("." + CALL, CALL)
     try:
-        found = resolve(path)
+        target = resolve(path)
     except (AttributeError, ImportError) as error:
         return f"{shown}: {error}"
-    if keywords and callable(found):
+    if keywords and callable(target):
         try:
-            takes = inspect.signature(found).parameters.values()
+            takes = inspect.signature(target).parameters.values()
         except (TypeError, ValueError):
             return None  # a function of C has none
-        unknown = set(keywords) - {one.name for one in takes}
-        if unknown and not any(one.kind is one.VAR_KEYWORD for one in takes):
+        unknown = set(keywords) - {parameter.name for parameter in takes}
+        if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
             return f"{shown} takes no {', '.join(sorted(unknown))}"
     return None
 

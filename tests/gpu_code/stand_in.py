@@ -103,8 +103,8 @@ class Launch:
     log: str
 
     def _figure(self, pattern: str) -> int:
-        found = re.search(pattern, self.log)
-        return int(found.group(1)) if found else 0
+        match = re.search(pattern, self.log)
+        return int(match.group(1)) if match else 0
 
     @property
     def registers(self) -> int:
@@ -192,10 +192,10 @@ def stand_in(capability: tuple[int, int]) -> Iterator[tuple[list[Launch], Contex
     ]
     if not driver._have_nvjitlink():
         patches.append(patch.object(driver._Linker, "complete", _complete_by_ptxas))
-    for one in patches:
-        one.start()
+    for patcher in patches:
+        patcher.start()
     try:
         yield launches, context
     finally:
-        for one in reversed(patches):
-            one.stop()
+        for patcher in reversed(patches):
+            patcher.stop()

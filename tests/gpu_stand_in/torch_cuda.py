@@ -17,10 +17,10 @@ def install() -> None:
 
     def to_device(tensor, *where, **named):
         note("to-device", tensor.nbytes)
-        kept = [one for one in where if not str(one).startswith("cuda")]
+        kept = [argument for argument in where if not str(argument).startswith("cuda")]
         return to(tensor, *kept, **named) if kept else tensor.clone()
 
-    def made(data, device="cpu", **named):
+    def make_tensor(data, device="cpu", **named):
         tensor = tensor_of(data, **named)
         return to_device(tensor, device) if device == "cuda" else tensor
 
@@ -31,6 +31,6 @@ def install() -> None:
 
         return to_host
 
-    torch.Tensor.to, torch.tensor = to_device, made
+    torch.Tensor.to, torch.tensor = to_device, make_tensor
     for name in ("cpu", "item", "tolist"):
         setattr(torch.Tensor, name, noting(getattr(torch.Tensor, name)))

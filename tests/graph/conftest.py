@@ -11,5 +11,7 @@ from distributed import Client
 @pytest.fixture(scope="package")
 def in_process() -> Iterator[Client]:
     """Two workers in threads of this process, which see what a test has patched."""
-    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as one:
-        yield one
+    with Client(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as client:
+        yield client

@@ -192,7 +192,7 @@ def test_header_and_encoding_may_be_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "given"),
+    ("weights", "options"),
     [
         (("1", "1", "3", "1"), {}),
         (("1e308", "1.2e308", "1.5e308", "0.5e308"), {}),
@@ -202,9 +202,13 @@ def test_header_and_encoding_may_be_said(tmp_path: Path) -> None:
         (("0,1", "2,5", "1,5", "0,5"), {}),
     ],
 )
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("on_workers", [False, True])
 def test_weights_of_any_size(
-    weights: tuple[str, ...], given: dict[str, Any], many: bool, in_process: Any, tmp_path: Path
+    weights: tuple[str, ...],
+    options: dict[str, Any],
+    on_workers: bool,
+    in_process: Any,
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "e.csv"
     rows = (";".join((*edge, weight)) for edge, weight in zip(EDGES, weights, strict=True))
@@ -213,16 +217,16 @@ def test_weights_of_any_size(
         3, (np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1]), np.array([1, 1, 3, 1]))
     )
     edges = open_edges(path, weight="w")
-    if not many:
-        ranks = compute_pagerank(edges, tol=1e-12, **given)
-    elif given:
+    if not on_workers:
+        ranks = compute_pagerank(edges, tol=1e-12, **options)
+    elif options:
         with pytest.raises(InputError, match="weight must lie between"):
-            distributed_pagerank(in_process, edges, tmp_path / "work", **given)
+            distributed_pagerank(in_process, edges, tmp_path / "work", **options)
         return
     else:
         stop = StoppingRule(1e-12)
         ranks = distributed_pagerank(
-            in_process, edges, tmp_path / "work", stop=stop, part_bytes=9, **given
+            in_process, edges, tmp_path / "work", stop=stop, part_bytes=9, **options
         )
     np.testing.assert_allclose(ranks.values[:, 0], expected, atol=1e-11)
     assert ranks.residual < 1e-11
@@ -252,14 +256,14 @@ def test_source_is_not_target(tmp_path: Path) -> None:
             ranked(tmp_path / "e.csv", content, **how)
 
 
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("on_workers", [False, True])
 def test_undirected_edges_count_both_ways_and_loops_once(
-    many: bool, in_process: Any, tmp_path: Path
+    on_workers: bool, in_process: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "e.txt"
     path.write_text("0 1\n1 2\n2 2\n0 3\n")
     both = (np.array([0, 1, 1, 2, 2, 0, 3]), np.array([1, 0, 2, 1, 2, 3, 0]))
-    if many:
+    if on_workers:
         stop = StoppingRule(1e-12)
         ranks = distributed_pagerank(
             in_process, open_edges(path), tmp_path / "work", undirected=True, stop=stop
@@ -305,8 +309,8 @@ def test_workers_that_share_a_file_read_the_same(
         np.testing.assert_allclose(ours.values, alone.values, atol=1e-11)
 
 
-def _framed(frame: pd.DataFrame, **more: Any) -> Any:
-    return lambda path: frame.to_parquet(path, **more)
+def _framed(frame: pd.DataFrame, **options: Any) -> Any:
+    return lambda path: frame.to_parquet(path, **options)
 
 
 FRAME = pd.DataFrame({"f": [1, 2, 3, 3], "t": [2, 3, 1, 2]})
@@ -356,8 +360,8 @@ def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
 
 
 def test_parquet_below_a_folder_of_parts_is_not_left_out_without_a_word(tmp_path: Path) -> None:
-    for place in ("1.parquet", "_delta_log/1.parquet", "more/deep/2.parquet"):
-        (tmp_path / "e.parquet" / place).parent.mkdir(parents=True, exist_ok=True)
+    for part in ("1.parquet", "_delta_log/1.parquet", "more/deep/2.parquet"):
+        (tmp_path / "e.parquet" / part).parent.mkdir(parents=True, exist_ok=True)
     FRAME.to_parquet(tmp_path / "e.parquet" / "1.parquet")
     FRAME.to_parquet(tmp_path / "e.parquet" / "_delta_log" / "1.parquet")
     whole = compute_pagerank(tmp_path / "e.parquet")

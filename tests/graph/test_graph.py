@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -41,7 +41,9 @@ def test_repeated_edges_and_self_loops_follow_the_rule():
         graph_of((np.array([1]), np.array([1])), self_loops="drop")
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60))
+@hypothesis.given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60)
+)
 def test_rows_hold_every_edge(pairs):
     graph = graph_of(np.array(pairs), nodes=10)
     assert [edge[:2] for edge in _listed(graph)] == sorted(pairs)
@@ -54,10 +56,10 @@ def test_rows_hold_every_edge(pairs):
 
 @pytest.mark.parametrize("kind", ["erdos", "rmat"])
 def test_random_graphs_are_the_same_for_a_seed(kind):
-    one, again, other = (RandomGraph(kind, 3000, 4, seed) for seed in (1, 1, 2))
-    assert (one.block(0)[0] == again.block(0)[0]).all()
-    assert (one.block(0)[1] == again.block(0)[1]).all()
-    source, target = one.block(0)
+    graph, again, other = (RandomGraph(kind, 3000, 4, seed) for seed in (1, 1, 2))
+    assert (graph.block(0)[0] == again.block(0)[0]).all()
+    assert (graph.block(0)[1] == again.block(0)[1]).all()
+    source, target = graph.block(0)
     assert source.dtype == target.dtype == np.int32
     assert min(source.min(), target.min()) >= 0
     assert max(source.max(), target.max()) < 3000

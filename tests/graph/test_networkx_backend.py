@@ -98,7 +98,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "\n".join(
             line
             for group, points in groups.items()
-            for line in (f"[{group}]", *(f"{name} = {place}" for name, place in points.items()))
+            for line in (f"[{group}]", *(f"{name} = {target}" for name, target in points.items()))
         )
     )
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}

@@ -68,12 +68,12 @@ def test_agrees_with_networkx_at_a_tight_tolerance(family, personal):
 
 
 def test_ranks_do_not_depend_on_threads_or_on_the_order_of_edges():
-    n, (source, target) = 20_000, _many(20_000)
-    one = compute_pagerank((source, target), nodes=n, n_jobs=1)
+    n, (source, target) = 20_000, _random_edges(20_000)
+    serial = compute_pagerank((source, target), nodes=n, n_jobs=1)
     three = compute_pagerank((source, target), nodes=n, n_jobs=3)
-    assert (one.values == three.values).all()
+    assert (serial.values == three.values).all()
     turned = compute_pagerank((source[::-1], target[::-1]), nodes=n)
-    assert np.abs(one.values - turned.values).sum() < 1e-8
+    assert np.abs(serial.values - turned.values).sum() < 1e-8
 
 
 def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
@@ -96,7 +96,9 @@ def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
 def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     n, edges = FAMILIES["R-MAT"]
     called: list[tuple[int, float]] = []
-    ranks = compute_pagerank(edges, nodes=n, tol=1e-9, callback=lambda *one: called.append(one))
+    ranks = compute_pagerank(
+        edges, nodes=n, tol=1e-9, callback=lambda *progress: called.append(progress)
+    )
     changes = [change for _, change in called]
     assert [number for number, _ in called] == list(range(1, len(changes) + 1))
     assert changes == ranks.changes
@@ -104,7 +106,7 @@ def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     assert changes[-1] <= 1e-9 < changes[-2]
 
 
-def _many(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _random_edges(n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(1)
     return rng.integers(n, size=200_000), rng.integers(n // 2, size=200_000)
 

@@ -33,18 +33,18 @@ def n_iterations(ranks: Ranks) -> int:
 
 @pytest.mark.parametrize("dangling", ["uniform", "none"])
 def test_known_ranks_of_the_same_graph_are_at_once_at_the_end(dangling: str) -> None:
-    known = compute_pagerank(a_graph(), dangling=dangling, tol=TOL)
-    again = compute_pagerank(a_graph(), dangling=dangling, tol=TOL, start=known)
-    assert n_iterations(again) <= 2 < 15 < n_iterations(known)
-    np.testing.assert_allclose(again.values, known.values, atol=1e-12)
+    start_ranks = compute_pagerank(a_graph(), dangling=dangling, tol=TOL)
+    again = compute_pagerank(a_graph(), dangling=dangling, tol=TOL, start=start_ranks)
+    assert n_iterations(again) <= 2 < 15 < n_iterations(start_ranks)
+    np.testing.assert_allclose(again.values, start_ranks.values, atol=1e-12)
 
 
 def test_a_graph_that_changed_a_little_takes_fewer_iterations_to_the_same_ranks() -> None:
     before = a_graph()
     after = pd.concat([before.iloc[4:], pd.DataFrame({"from": [7, 9999], "to": [9999, 7]})])
-    known = compute_pagerank(before, tol=TOL)
+    start_ranks = compute_pagerank(before, tol=TOL)
     plain = compute_pagerank(after, tol=TOL)
-    begun = compute_pagerank(after, tol=TOL, start=known)
+    begun = compute_pagerank(after, tol=TOL, start=start_ranks)
     assert begun.converged
     assert n_iterations(begun) < n_iterations(plain)
     np.testing.assert_allclose(begun.values, plain.values, atol=begun.bound + plain.bound)
@@ -52,22 +52,24 @@ def test_a_graph_that_changed_a_little_takes_fewer_iterations_to_the_same_ranks(
 
 
 def test_nodes_that_are_gone_are_left_out_and_told() -> None:
-    known = compute_pagerank(EDGES, tol=TOL)
-    ranks = compute_pagerank(EDGES.iloc[:4], tol=TOL, start=known)
-    told = "start: 2 nodes that are not in the graph left out, such as 'd'"
-    assert any(told in note for note in ranks.notes)
+    start_ranks = compute_pagerank(EDGES, tol=TOL)
+    ranks = compute_pagerank(EDGES.iloc[:4], tol=TOL, start=start_ranks)
+    message = "start: 2 nodes that are not in the graph left out, such as 'd'"
+    assert any(message in note for note in ranks.notes)
     np.testing.assert_allclose(ranks.values, compute_pagerank(EDGES.iloc[:4], tol=TOL).values)
 
 
 def test_vectors_begin_by_their_names_or_all_by_one() -> None:
     jumps = pd.DataFrame({"x": {"a": 1.0}, "y": {"c": 1.0, "d": 2.0}}).fillna(0)
-    known = compute_pagerank(EDGES, personalise=jumps, tol=TOL)
-    swapped = compute_pagerank(EDGES, personalise=jumps[["y", "x"]], tol=TOL, start=known)
+    start_ranks = compute_pagerank(EDGES, personalise=jumps, tol=TOL)
+    swapped = compute_pagerank(EDGES, personalise=jumps[["y", "x"]], tol=TOL, start=start_ranks)
     assert n_iterations(swapped) <= 2
-    one = compute_pagerank(EDGES, personalise=jumps, tol=TOL, start=known.frame()[["x"]])
-    np.testing.assert_allclose(one.values, known.values, atol=1e-11)
+    column_ranks = compute_pagerank(
+        EDGES, personalise=jumps, tol=TOL, start=start_ranks.frame()[["x"]]
+    )
+    np.testing.assert_allclose(column_ranks.values, start_ranks.values, atol=1e-11)
     with pytest.raises(InputError, match=r"start must have one column .* \(x, z\), got x, y"):
-        compute_pagerank(EDGES, personalise=jumps.rename(columns={"y": "z"}), start=known)
+        compute_pagerank(EDGES, personalise=jumps.rename(columns={"y": "z"}), start=start_ranks)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +89,11 @@ def test_what_are_no_ranks_is_one_line(start: Any, message: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_file_of_ranks(suffix: str, tmp_path: Path) -> None:
-    known = compute_pagerank(a_graph(), tol=TOL)
-    path, frame = tmp_path / f"ranks.{suffix}", known.frame().rename_axis("node").reset_index()
+    start_ranks = compute_pagerank(a_graph(), tol=TOL)
+    path, frame = (
+        tmp_path / f"ranks.{suffix}",
+        start_ranks.frame().rename_axis("node").reset_index(),
+    )
     frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
     assert n_iterations(compute_pagerank(a_graph(), tol=TOL, start=path)) <= 2
     if suffix == "parquet":  # as it lies in the folder of a run
@@ -107,18 +112,18 @@ def test_on_many_workers_and_what_an_earlier_call_left(in_process: Any, tmp_path
 
 def test_cugraph_begins_with_them(gpu_stand_in: Any) -> None:
     graph = RandomGraph("erdos", 300, 2, 3)
-    known = compute_pagerank(graph, tol=TOL)
+    start_ranks = compute_pagerank(graph, tol=TOL)
     few: dict[str, Any] = {"device": "gpu", "tol": 1e-11, "iterations": 2}
-    assert compute_pagerank(graph, start=known, **few).converged
+    assert compute_pagerank(graph, start=start_ranks, **few).converged
     assert not compute_pagerank(graph, **few).converged
 
 
 def test_empty_cells_of_a_file_are_said(tmp_path: Path) -> None:
-    known = compute_pagerank(EDGES, tol=TOL).frame()
-    known.iloc[1] = np.nan
+    start_ranks = compute_pagerank(EDGES, tol=TOL).frame()
+    start_ranks.iloc[1] = np.nan
     for path, write in (
-        (tmp_path / "ranks.csv", known.to_csv),
-        (tmp_path / "ranks.parquet", known.to_parquet),
+        (tmp_path / "ranks.csv", start_ranks.to_csv),
+        (tmp_path / "ranks.parquet", start_ranks.to_parquet),
     ):
         write(path)
         ranks = compute_pagerank(EDGES, tol=TOL, start=str(path))

@@ -51,10 +51,10 @@ def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[...,
         return write_profile(tmp_path, **changes)
 
     yield write
-    left = jobs_in_queue()
-    subprocess.run(["scancel", "--full", *left], check=False)
+    remaining = jobs_in_queue()
+    subprocess.run(["scancel", "--full", *remaining], check=False)
     wait_until(lambda: not jobs_in_queue())
-    assert left == [], "jobs outlived their run"
+    assert remaining == [], "jobs outlived their run"
 
 
 def write_profile(folder: Path, **changes: object) -> str:
@@ -88,20 +88,20 @@ def scontrol(*words: str) -> None:
     subprocess.run(["scontrol", "update", *words], check=True)
 
 
-def wait_until(there: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     """Return when ``there()`` is true; fail the test if it never is."""
     until = time.monotonic() + SECONDS_TO_WAIT
-    while not there():
+    while not condition():
         assert time.monotonic() < until, "waited for in vain"
         time.sleep(0.1)
 
 
 def worker_processes(shared: Path) -> list[psutil.Process]:
     """Every process on this machine that was handed the keys in ``shared``, and its children."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             if process.pid != os.getpid() and any(word.startswith(f"{shared}/") for word in words):
-                found += [process, *process.children(recursive=True)]
-    return found
+                processes += [process, *process.children(recursive=True)]
+    return processes

@@ -30,8 +30,8 @@ def test_the_script_of_the_documentation_runs_everything(
     }.items():
         assert words in script
         script = script.replace(words, here)
-    asked = ["sbatch", f"--chdir={root}", f"--output={tmp_path}/log"]
-    subprocess.run(asked, input=script, text=True, check=True)
+    command = ["sbatch", f"--chdir={root}", f"--output={tmp_path}/log"]
+    subprocess.run(command, input=script, text=True, check=True)
     wait_until(lambda: not jobs_in_queue())
     log = (tmp_path / "log").read_text()
     about = json.loads((folder / "run.json").read_text())

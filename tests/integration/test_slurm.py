@@ -33,15 +33,15 @@ LONGER = ["--solver", "sklearn"]
 
 
 def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
-    here, there = tmp_path / "local", tmp_path / "slurm"
+    here, on_slurm = tmp_path / "local", tmp_path / "slurm"
     assert main([*SMALL, "--cluster", "threads", "--results", str(here)]) == 0
     where = ["--cluster", "slurm", "--profile", profile(), "--workers", "3"]
     done = subprocess.run(
-        [*COMMAND, *SMALL, *where, "--results", str(there)], capture_output=True, text=True
+        [*COMMAND, *SMALL, *where, "--results", str(on_slurm)], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    pd.testing.assert_frame_equal(cells(there), cells(here))
-    about = record(there)
+    pd.testing.assert_frame_equal(cells(on_slurm), cells(here))
+    about = record(on_slurm)
     assert about["cluster"]["kind"] == "slurm"
     assert about["cluster"]["workers"][0]["address"].startswith("tls://")
     assert list(shared.iterdir()) == []
@@ -120,10 +120,10 @@ def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
 
 
 def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
-    said = []
+    echoed_lines = []
 
     def echo(line: str) -> None:
-        said.append(line)
+        echoed_lines.append(line)
         if "will not start" in line:
             scontrol("partitionname=all", "state=up")
 
@@ -135,10 +135,11 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
         scontrol("partitionname=all", "state=up")
     # At the first look the second job may still be on its way.
     waiting = r"queue      (1 job|2 jobs) waiting \(PartitionDown\)"
-    assert re.fullmatch(waiting, said[0])
+    assert re.fullmatch(waiting, echoed_lines[0])
     way_out = "its administrators have closed the partition; change partition in the profile"
     assert any(
-        re.fullmatch(rf"{waiting}; . will not start by \w+: {way_out}", line) for line in said
+        re.fullmatch(rf"{waiting}; . will not start by \w+: {way_out}", line)
+        for line in echoed_lines
     )
 
 
@@ -153,13 +154,13 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
 def test_jobs_that_will_not_start_are_said_with_what_to_change(
     profile: Profile, tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    said = tmp_path / "said"
+    log = tmp_path / "said"
     scontrol("partitionname=all", "maxtime=60")
     try:
-        with said.open("w") as stdout:
+        with log.open("w") as stdout:
             launcher = _start(profile(**changes), "--results", str(tmp_path / "run"), stdout=stdout)
             line = f"; 2 will not start by themselves: {words}"
-            wait_until(lambda: line in said.read_text())
+            wait_until(lambda: line in log.read_text())
     finally:
         launcher.send_signal(signal.SIGTERM)
         launcher.wait()
@@ -169,8 +170,8 @@ def test_jobs_that_will_not_start_are_said_with_what_to_change(
 def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
     profile: Profile,
 ) -> None:
-    said: list[str] = []
-    with open_cluster("slurm", 2, profile=profile(), echo=said.append) as client:
+    echoed_lines: list[str] = []
+    with open_cluster("slurm", 2, profile=profile(), echo=echoed_lines.append) as client:
         client.wait_for_workers(2, timeout=SECONDS_TO_WAIT)
         assert str(workers_present(client)) == "2 workers"
         scontrol("partitionname=all", "state=down")
@@ -178,7 +179,9 @@ def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
             subprocess.run(["scancel", *jobs_in_queue()], check=True)
             nobody = "0 of 2 workers, 2 jobs waiting (PartitionDown)"
             wait_until(lambda: str(workers_present(client)) == nobody)
-            wait_until(lambda: said and "2 will not start by themselves" in said[-1])
+            wait_until(
+                lambda: echoed_lines and "2 will not start by themselves" in echoed_lines[-1]
+            )
         finally:
             scontrol("partitionname=all", "state=up")
         wait_until(lambda: str(workers_present(client)) == "2 workers")
@@ -253,10 +256,10 @@ def test_a_run_that_is_stopped_leaves_no_job(profile: Profile, tmp_path: Path) -
     launcher = _start(profile(), "--results", str(folder), stderr=subprocess.PIPE)
     wait_until(lambda: _rows(folder) > 10)
     launcher.send_signal(signal.SIGTERM)
-    _, said = launcher.communicate()
+    _, complaints = launcher.communicate()
     assert launcher.returncode == 1
-    assert len(said.splitlines()) == 1
-    assert f"--resume {folder}" in said
+    assert len(complaints.splitlines()) == 1
+    assert f"--resume {folder}" in complaints
     assert jobs_in_queue() == []
 
 
@@ -265,9 +268,9 @@ def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
     # dask-cuda's own switch for a machine without a GPU.
     prologue = ["export DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC=1"]
     # Four of them import the GPU packages at once: that takes its time.
-    asked = profile(gres="gpu:1", prologue=prologue, python=python, death_timeout=300)
+    gpu_profile = profile(gres="gpu:1", prologue=prologue, python=python, death_timeout=300)
     done = subprocess.run(
-        [python, "-m", "tests.integration.gpu_jobs", asked],
+        [python, "-m", "tests.integration.gpu_jobs", gpu_profile],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -289,9 +292,9 @@ def _python_with_dask_cuda() -> str:
     pytest.skip("no dask cuda worker: dask-cuda is not installed; make test-gpu-install does it")
 
 
-def _start(profile: str, *more: str, **how: Any) -> subprocess.Popen[str]:
+def _start(profile: str, *options: str, **how: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *more],
+        [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *options],
         text=True,
         **{"stdout": subprocess.DEVNULL, **how},
     )

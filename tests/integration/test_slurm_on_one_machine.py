@@ -23,19 +23,21 @@ def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
     slurm_on_one_machine.up(folder)
     ours = os.environ | slurm_on_one_machine.environment(folder)
 
-    def said(*command: str) -> str:
+    def output_of(*command: str) -> str:
         return subprocess.run(command, env=ours, capture_output=True, text=True, check=True).stdout
 
     try:
         for _ in range(2):
-            said(
+            output_of(
                 "sbatch",
                 "--ntasks=1",
                 "--output=/dev/null",
                 "--wrap",
                 f"bash -c 'sleep 999; true' {folder}",
             )
-        wait_until(lambda: said("squeue", "--noheader", "--format=%T").split() == 2 * ["RUNNING"])
+        wait_until(
+            lambda: output_of("squeue", "--noheader", "--format=%T").split() == 2 * ["RUNNING"]
+        )
         daemons = [int(file.read_text()) for file in folder.glob("*.pid")]
         started = [child for pid in daemons for child in psutil.Process(pid).children()]
         assert len(daemons) == 6
@@ -43,7 +45,7 @@ def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
         slurm_on_one_machine.down(folder)
     for process in [*map(psutil.Process, filter(psutil.pid_exists, daemons)), *started]:
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    jobs = [one for one in psutil.process_iter() if str(folder) in " ".join(words_of(one))]
+    jobs = [job for job in psutil.process_iter() if str(folder) in " ".join(words_of(job))]
     assert jobs == []
     assert not folder.exists()
 

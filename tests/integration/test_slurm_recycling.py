@@ -26,7 +26,9 @@ def test_a_successor_works_in_the_job_of_its_predecessor(profile: Callable[..., 
         runner = OnCluster(client, Recycling(n_tasks=8))
         outcomes = list(runner.outcomes(job_of_this_process, np.arange(100.0), tasks))
     assert [outcome.error for outcome in outcomes if outcome.error] == []
-    assert {one.task.value: one.result[2] for one in outcomes} == dict(enumerate(np.arange(60.0)))
+    assert {entry.task.value: entry.result[2] for entry in outcomes} == dict(
+        enumerate(np.arange(60.0))
+    )
     assert runner.recycler.recycled
-    places = {one.result[:2] for one in outcomes}
+    places = {entry.result[:2] for entry in outcomes}
     assert max(Counter(job for job, _ in places).values()) > 1

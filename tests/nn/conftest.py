@@ -21,8 +21,10 @@ SPEC = NetworkSpec("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
 
 @pytest.fixture(scope="session")
 def digits() -> FoldedData:
-    one = load_dataset("digits", limit=303)
-    return FoldedData(one.X_train, one.y_train, one.X_test, one.y_test, (), one.scaling)
+    dataset = load_dataset("digits", limit=303)
+    return FoldedData(
+        dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, (), dataset.scaling
+    )
 
 
 @pytest.fixture(scope="session")

@@ -38,8 +38,8 @@ def refitted(
     plan = plan_of(spec, inputs, training)
     problem = plan.problem(data)
     task = Refits(("member=0",), (3,), candidates=problem.parts["member=0"].candidates)
-    (found,) = without_progress(run_member_task(problem, task, shared_fit=plan.shared_fit))
-    return found
+    (result,) = without_progress(run_member_task(problem, task, shared_fit=plan.shared_fit))
+    return result
 
 
 def without_progress(items: Iterable[Any]) -> list[Any]:

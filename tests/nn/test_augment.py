@@ -36,28 +36,28 @@ def test_each_image_has_draws_of_its_own(name: str) -> None:
     if name in AUTOMATIC:
         pytest.importorskip("torchvision")
     images = arrows(12)
-    made = augment_images(images, name, generators(1, 2), 255.0)
-    assert made.shape == images.shape
-    assert made.dtype == torch.float32
-    assert len({one.numpy().tobytes() for one in made.flatten(0, 1)}) > 6
-    assert torch.equal(made, augment_images(images, name, generators(1, 2), 255.0))
+    copies = augment_images(images, name, generators(1, 2), 255.0)
+    assert copies.shape == images.shape
+    assert copies.dtype == torch.float32
+    assert len({image.numpy().tobytes() for image in copies.flatten(0, 1)}) > 6
+    assert torch.equal(copies, augment_images(images, name, generators(1, 2), 255.0))
     # A network's images do not depend on those beside them.
     alone = augment_images(images[1:], name, generators(2), 255.0)
-    torch.testing.assert_close(alone[0], made[1])
-    assert made.min() >= -1e-3
-    assert made.max() <= 255.001
+    torch.testing.assert_close(alone[0], copies[1])
+    assert copies.min() >= -1e-3
+    assert copies.max() <= 255.001
 
 
 def test_digits_are_moved_and_never_mirrored() -> None:
     """By a few pixels; photographs are mirrored in every second case."""
     columns = torch.arange(28.0)
     for name, mirrored in (("digits", 0.0), ("photographs", 0.5)):
-        made = augment_images(arrows(200), name, generators(3, 4), 255.0)
-        centre = (made.sum((2, 3)) * columns).sum(-1) / made.sum((2, 3, 4))
+        copies = augment_images(arrows(200), name, generators(3, 4), 255.0)
+        centre = (copies.sum((2, 3)) * columns).sum(-1) / copies.sum((2, 3, 4))
         assert float((centre > 14).float().mean()) == pytest.approx(mirrored, abs=0.1)
-        left = centre[centre < 14]
-        assert 0.3 < float(left.std()) < 3
-        assert float(left.mean()) == pytest.approx(7.5, abs=0.5)
+        left_centres = centre[centre < 14]
+        assert 0.3 < float(left_centres.std()) < 3
+        assert float(left_centres.mean()) == pytest.approx(7.5, abs=0.5)
 
 
 def test_light_goes_by_the_data() -> None:

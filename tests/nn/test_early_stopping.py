@@ -36,16 +36,16 @@ CPU = torch.device("cpu")
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
-    return {name: one.numpy().copy() for name, one in weights.items()}
+    return {name: array.numpy().copy() for name, array in weights.items()}
 
 
 def parts_of(data: FoldedData, count: int = 3) -> list[StackPart]:
     n, chosen = len(data.y), np.random.default_rng(0)
     parts = []
-    for own in generators_of(5, count):
+    for generator in generators_of(5, count):
         rows = chosen.integers(0, n, n)
         unseen = np.setdiff1d(np.arange(n), rows)
-        parts.append(StackPart(rows, own, relative_scaling(data, rows), unseen))
+        parts.append(StackPart(rows, generator, relative_scaling(data, rows), unseen))
     return parts
 
 
@@ -63,23 +63,23 @@ def test_steps_are_those_of_autograd_and_adamw(
 ) -> None:
     """Five epochs of each network alone, by the loss as one writes it."""
     monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
-    found = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
+    networks = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
     rows, parts = place_rows(wine, WINE, TrainingSettings()), parts_of(wine)
     first = widen_weights(first_weights(TABLE, WINE, [part.generator for part in parts], CPU))
-    given = _EpochRows(rows, parts, batch_size)
-    epochs = [list(given.batches()) for _ in range(5)]
+    epoch_rows = _EpochRows(rows, parts, batch_size)
+    epochs = [list(epoch_rows.batches()) for _ in range(5)]
     network = network_to_ask(TABLE, WINE, CPU)
-    for number, one in enumerate(found):
+    for number, trained_network in enumerate(networks):
         w = {name: weights[number].clone().requires_grad_() for name, weights in first.items()}
-        decays = [own for name, own in w.items() if name.endswith("weight")]
-        biases = [own for name, own in w.items() if name.endswith("bias")]
+        decays = [tensor for name, tensor in w.items() if name.endswith("weight")]
+        biases = [tensor for name, tensor in w.items() if name.endswith("bias")]
         optimiser = torch.optim.AdamW(
             [{"params": decays}, {"params": biases, "weight_decay": 0.0}],
             lr=TABLE.learning_rate,
             betas=(0.9, 0.999),
             weight_decay=TABLE_DECAY,
         )
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 5 * given.n_batches)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 5 * epoch_rows.n_batches)
         for epoch, batches in enumerate(epochs):
             total = 0.0
             for batch in batches:
@@ -91,23 +91,25 @@ def test_steps_are_those_of_autograd_and_adamw(
                     outputs, truth, reduction="none", label_smoothing=TABLE_SMOOTHING
                 )
                 optimiser.zero_grad()
-                ((loss * weights).sum() * given.n_batches).backward()
+                ((loss * weights).sum() * epoch_rows.n_batches).backward()
                 optimiser.step()
                 schedule.step()
-            assert one.losses[epoch] == pytest.approx(total, rel=1e-3)
-        for name, own in w.items():
-            np.testing.assert_allclose(one.result[name], own.detach().numpy(), atol=2e-3)
+            assert trained_network.losses[epoch] == pytest.approx(total, rel=1e-3)
+        for name, tensor in w.items():
+            np.testing.assert_allclose(
+                trained_network.result[name], tensor.detach().numpy(), atol=2e-3
+            )
 
 
 def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
     """Each ends by itself, whatever becomes of the others."""
     together = trained(wine, parts_of(wine))
-    assert len({len(one.losses) for one in together}) > 1
-    for number, one in enumerate(together):
+    assert len({len(network.losses) for network in together}) > 1
+    for number, network in enumerate(together):
         (alone,) = trained(wine, [parts_of(wine)[number]])
-        assert len(alone.losses) == len(one.losses)
+        assert len(alone.losses) == len(network.losses)
         for name, weights in alone.result.items():
-            np.testing.assert_allclose(weights, one.result[name], atol=1e-3)
+            np.testing.assert_allclose(weights, network.result[name], atol=1e-3)
 
 
 def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> None:
@@ -127,10 +129,12 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
 
 def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
     n = len(wine.y)
-    (own,) = generators_of(0, 1)
-    (one,) = trained(wine, [StackPart(np.arange(n), own, None, np.empty(0, dtype=np.int64))])
-    assert one.status == OK
-    assert one.losses[-1] < 0.1
+    (generator,) = generators_of(0, 1)
+    (network,) = trained(
+        wine, [StackPart(np.arange(n), generator, None, np.empty(0, dtype=np.int64))]
+    )
+    assert network.status == OK
+    assert network.losses[-1] < 0.1
 
 
 def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
@@ -138,10 +142,10 @@ def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
     wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.targets)
     training = TrainingSettings.of("table", len(wine.y), max_epochs=2)
     (part,) = parts_of(wine)[:1]
-    (one,) = train_parts(
+    (network,) = train_parts(
         TABLE, WINE, wild, [StackPart(part.rows, part.generator)], training, copied
     )
-    assert one.status == DIVERGED
+    assert network.status == DIVERGED
 
 
 @pytest.mark.parametrize(("n_rows", "epochs"), [(100, 200), (257, 100), (5000, 20)])
@@ -156,12 +160,21 @@ def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
     usual = trained(wine, parts_of(wine))
     assert TrainingSettings.of("table", 100, patience=PATIENCE) == TrainingSettings.of("table", 100)
     early = trained(wine, parts_of(wine), patience=2)
-    assert all(len(one.losses) <= len(own.losses) for one, own in zip(early, usual, strict=True))
-    assert sum(len(one.losses) for one in early) < sum(len(one.losses) for one in usual)
-    first = [one.losses[:2] for one in usual]
-    assert [one.losses[:2] for one in early] == first
-    assert [one.losses[:2] for one in trained(wine, parts_of(wine), weight_decay=5.0)] != first
-    assert [one.losses[:2] for one in trained(wine, parts_of(wine), label_smoothing=0.5)] != first
+    assert all(
+        len(network.losses) <= len(other.losses)
+        for network, other in zip(early, usual, strict=True)
+    )
+    assert sum(len(network.losses) for network in early) < sum(
+        len(network.losses) for network in usual
+    )
+    first = [network.losses[:2] for network in usual]
+    assert [network.losses[:2] for network in early] == first
+    assert [
+        network.losses[:2] for network in trained(wine, parts_of(wine), weight_decay=5.0)
+    ] != first
+    assert [
+        network.losses[:2] for network in trained(wine, parts_of(wine), label_smoothing=0.5)
+    ] != first
 
 
 def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> None:
@@ -174,8 +187,8 @@ def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> 
     training = TrainingSettings.of("table", len(data.y))
     crossed = []
     for placed in (rows, wrong):
-        (one,) = train_parts(TABLE, WINE, placed, parts_of(wine, 1), training, copied)
-        crossed.append([copied(0, weights) for weights in one.crossed])
+        (network,) = train_parts(TABLE, WINE, placed, parts_of(wine, 1), training, copied)
+        crossed.append([copied(0, weights) for weights in network.crossed])
     of_even, of_odd = (
         [np.array_equal(before[name], after[name]) for name in before]
         for before, after in zip(*crossed, strict=True)

@@ -49,7 +49,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stored_ensemble_answers_the_same(
     tmp_path: Path, specs: list[NetworkSpec], inputs: Inputs
 ) -> None:
-    members = [some_member(one, inputs, seed) for seed, one in enumerate(specs)]
+    members = [some_member(spec, inputs, seed) for seed, spec in enumerate(specs)]
     labels = np.array([f"class {code}" for code in range(inputs.n_classes)])
     ensemble = Ensemble(members, labels)
     path = tmp_path / "ensemble.safetensors"
@@ -60,7 +60,7 @@ def test_a_stored_ensemble_answers_the_same(
     assert expected.shape == (2, 6, inputs.n_classes)
     np.testing.assert_array_equal(loaded.member_proba(X), expected)
     np.testing.assert_array_equal(loaded.classes_, labels)
-    assert [one.spec for one in loaded.members] == specs
+    assert [member.spec for member in loaded.members] == specs
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,19 @@ class Branching(nn.Module):
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
-    return {name: one.numpy().copy() for name, one in weights.items()}
+    return {name: array.numpy().copy() for name, array in weights.items()}
 
 
 def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) -> Stack:
     chosen = np.random.default_rng(0)
     parts = [
         StackPart(
-            chosen.integers(0, len(data.y), size), own, data.scaling_for(None), np.arange(0, 300, 7)
+            chosen.integers(0, len(data.y), size),
+            generator,
+            data.scaling_for(None),
+            np.arange(0, 300, 7),
         )
-        for size, own in zip((200, 203, 191), generators_of(5, 3), strict=True)
+        for size, generator in zip((200, 203, 191), generators_of(5, 3), strict=True)
     ]
     rows = place_rows(data, DIGITS, MODULE)
     return Stack(spec, DIGITS, rows, parts[slots], n_rows=191)
@@ -108,7 +111,11 @@ def fold_by_fold(stack: Stack, training: TrainingSettings) -> list[list[float]]:
         dataset = TensorDataset(images, rows.targets.argmax(1))
         groups = [
             {
-                "params": [one for one in network.parameters() if (one.ndim > 1) is decays],
+                "params": [
+                    parameter
+                    for parameter in network.parameters()
+                    if (parameter.ndim > 1) is decays
+                ],
                 "weight_decay": training.weight_decay * decays,
             }
             for decays in (True, False)
@@ -143,9 +150,9 @@ def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> 
     training = TrainingSettings.of("cnn", 191, batch_size=batch_size, max_epochs=3)
     spec = replace(CNN, learning_rate=0.01)
     plain = fold_by_fold(stack_of(digits, spec), training)
-    for one, losses in zip(trained(digits, training, spec=spec), plain, strict=True):
-        assert one.losses == pytest.approx(losses, rel=2e-3)
-        assert one.status == "ok"
+    for network, losses in zip(trained(digits, training, spec=spec), plain, strict=True):
+        assert network.losses == pytest.approx(losses, rel=2e-3)
+        assert network.status == "ok"
 
 
 @pytest.mark.parametrize("augment", ["none", "digits", "trivialaugment"])
@@ -156,13 +163,13 @@ def test_side_by_side_and_alone_give_the_same(
     """Of convolutions in groups of channels, of dense layers by vmap."""
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
     together = trained(digits, training, spec=spec)
-    for slot, one in enumerate(together):
+    for slot, network in enumerate(together):
         (alone,) = trained(digits, training, slice(slot, slot + 1), spec)
-        assert one.losses == pytest.approx(alone.losses, rel=2e-3)
-        assert one.result.keys() == alone.result.keys()
+        assert network.losses == pytest.approx(alone.losses, rel=2e-3)
+        assert network.result.keys() == alone.result.keys()
     again = trained(digits, training, spec=spec)
-    for one, same in zip(together, again, strict=True):
-        for name, weights in one.result.items():
+    for network, same in zip(together, again, strict=True):
+        for name, weights in network.result.items():
             np.testing.assert_array_equal(weights, same.result[name])
     if augment != "none":
         plain = trained(digits, replace(training, augment="none"), spec=spec)
@@ -176,21 +183,27 @@ def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
     spec = NetworkSpec("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
     training = replace(MODULE, max_epochs=2, batch_size=16)
     stack = stack_of(digits, spec, slice(None) if together else slice(1))
-    found = without_progress(train_stack(stack, training, copied))
+    networks = without_progress(train_stack(stack, training, copied))
     assert vmap_can(make_network(spec, DIGITS), DIGITS)
-    assert [float(one.result["n_rows"]) for one in found] == [2 * 11 * 16] * len(found)
+    assert [float(network.result["n_rows"]) for network in networks] == [2 * 11 * 16] * len(
+        networks
+    )
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
 def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optimizer: str) -> None:
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
     rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
-    own = [replace(CNN, learning_rate=rate / one, momentum=1 - one / 10) for one in (1, 2, 5)]
+    specs = [
+        replace(CNN, learning_rate=rate / factor, momentum=1 - factor / 10) for factor in (1, 2, 5)
+    ]
     stack = stack_of(digits, CNN)
-    stack.parts[:] = [replace(part, spec=one) for part, one in zip(stack.parts, own, strict=True)]
-    for slot, one in enumerate(without_progress(train_stack(stack, training, copied))):
-        (alone,) = trained(digits, training, slice(slot, slot + 1), own[slot])
-        assert one.losses == pytest.approx(alone.losses, rel=2e-3)
+    stack.parts[:] = [
+        replace(part, spec=spec) for part, spec in zip(stack.parts, specs, strict=True)
+    ]
+    for slot, network in enumerate(without_progress(train_stack(stack, training, copied))):
+        (alone,) = trained(digits, training, slice(slot, slot + 1), specs[slot])
+        assert network.losses == pytest.approx(alone.losses, rel=2e-3)
 
 
 def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
@@ -209,7 +222,7 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
             lambda slot, weights: stack.score(slot, np.arange(0, 300, 7), weights).loss,
         )
         scores[name] = without_progress(training)
-    assert min(len(one.losses) for one in scores["stopped"]) < 12
+    assert min(len(network.losses) for network in scores["stopped"]) < 12
     for stopped, whole in zip(scores["stopped"], scores["whole"], strict=True):
         assert stopped.result <= whole.result
         assert stopped.losses == pytest.approx(whole.losses[: len(stopped.losses)], rel=1e-3)
@@ -218,7 +231,7 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
 def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
     spec = replace(CNN, learning_rate=1e30)
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
-    assert {one.status for one in trained(digits, training, spec=spec)} == {"diverged"}
+    assert {network.status for network in trained(digits, training, spec=spec)} == {"diverged"}
 
 
 @pytest.mark.slow

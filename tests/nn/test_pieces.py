@@ -24,9 +24,9 @@ def test_gradients_by_the_inputs_of_a_long_layer_are_the_same() -> None:
     generator = torch.Generator().manual_seed(1)
     by_hidden = torch.randn(3, 10, 7, generator=generator)
     weight = torch.randn(3, 96, 7, generator=generator)
-    made = by_inputs_of(by_hidden, weight, 32)
-    assert made.is_contiguous()
-    torch.testing.assert_close(made, by_inputs_of(by_hidden, weight, 1))
+    gradient = by_inputs_of(by_hidden, weight, 32)
+    assert gradient.is_contiguous()
+    torch.testing.assert_close(gradient, by_inputs_of(by_hidden, weight, 1))
 
 
 @pytest.mark.parametrize(("n_inputs", "n_pieces"), [(784, 1), (4_096, 32), (997 * 529, 23)])

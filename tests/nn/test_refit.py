@@ -26,8 +26,8 @@ def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -
     rows = rows_of_folds(digits, SPEC, DIGITS, training)
     assert [row["status"] for row in rows] == ["failed: needs 0.3 GiB, the device has 0.3 GiB"] * 3
     assert all(row["error"] is None and row["n_iterations"] is None for row in rows)
-    row, made = refitted(digits, SPEC, DIGITS, training)
-    assert made is None
+    row, refit = refitted(digits, SPEC, DIGITS, training)
+    assert refit is None
     assert row["status"].startswith("failed: needs")
 
 
@@ -37,10 +37,10 @@ def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> No
     assert [row["status"] for row in rows] == ["diverged"] * 3
     assert all(row["error"] is None and row["loss"] is None for row in rows)
     assert all(row["fit_seconds"] > 0 and row["n_train"] > 0 for row in rows)
-    row, made = refitted(digits, spec, DIGITS, TRAINING)
-    assert made is not None
-    assert made.member is None
-    assert made.test is None
+    row, refit = refitted(digits, spec, DIGITS, TRAINING)
+    assert refit is not None
+    assert refit.member is None
+    assert refit.test is None
     assert row["status"] == "diverged"
     assert row["loss"] is row["score"] is None
 
@@ -57,8 +57,8 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
     assert (done.test.outputs.argmax(axis=1) != digits.y_test).mean() < 0.3
     _, again = refitted(digits, SPEC, DIGITS, TRAINING)
     assert again is not None
-    for name, one in done.member.weights.items():
-        np.testing.assert_array_equal(one, again.member.weights[name])
+    for name, array in done.member.weights.items():
+        np.testing.assert_array_equal(array, again.member.weights[name])
 
 
 def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
@@ -82,13 +82,13 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
     group, alone = grouped.feed(problem)(0)[0], on_cpu.feed(problem)(0)
     together = without_progress(run_member_task(problem, group, shared_fit=on_cpu.shared_fit))
     assert len({row["learning_rate"] for row, _ in together}) == 5
-    for (row, one), task in list(zip(together, alone, strict=False))[1::3]:
-        ((own_row, own),) = without_progress(
+    for (row, refit), task in list(zip(together, alone, strict=False))[1::3]:
+        ((own_row, other_refit),) = without_progress(
             run_member_task(problem, task, shared_fit=on_cpu.shared_fit)
         )
-        assert one.member.spec == own.member.spec
+        assert refit.member.spec == other_refit.member.spec
         assert json.loads(row["losses"]) == pytest.approx(json.loads(own_row["losses"]), rel=2e-3)
-        np.testing.assert_allclose(one.test.outputs, own.test.outputs, atol=0.02)
+        np.testing.assert_allclose(refit.test.outputs, other_refit.test.outputs, atol=0.02)
 
 
 def test_a_table(wine: FoldedData) -> None:

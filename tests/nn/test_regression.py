@@ -88,11 +88,11 @@ def test_gradients_are_those_of_autograd(
     network = network_to_ask(spec, inputs, CPU)
     expected = []
     for slot in range(3):
-        own = {n: w[slot].clone().requires_grad_() for n, w in weights.weights.items()}
+        slot_weights = {n: w[slot].clone().requires_grad_() for n, w in weights.weights.items()}
         X, y = stack.rows.X[batch[slot]], own_targets(ink, stack, slot)[batch[slot]]
-        loss = loss_of(network, own, X, y, inputs).mean()
+        loss = loss_of(network, slot_weights, X, y, inputs).mean()
         loss.backward()
-        expected.append((loss.item(), {name: array.grad for name, array in own.items()}))
+        expected.append((loss.item(), {name: array.grad for name, array in slot_weights.items()}))
     weights.step(batch)
     for slot, (loss, gradients) in enumerate(expected):
         assert weights.loss[slot].item() == pytest.approx(10 * loss, rel=1e-4)
@@ -112,8 +112,8 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
     stack = stack_of(ink, TABLE, TABLE_ROWS)
     generators = [part.generator for part in stack.parts]
     first = widen_weights(first_weights(TABLE, TABLE_ROWS, generators, CPU))
-    given = _EpochRows(stack.rows, stack.parts, batch_size)
-    epochs = [list(given.batches()) for _ in range(4)]
+    epoch_rows = _EpochRows(stack.rows, stack.parts, batch_size)
+    epochs = [list(epoch_rows.batches()) for _ in range(4)]
     network = network_to_ask(TABLE, TABLE_ROWS, CPU)
     for number, member in enumerate(trained):
         w = {name: array[number].clone().requires_grad_() for name, array in first.items()}
@@ -122,7 +122,7 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
             for end, decay in (("weight", TABLE_DECAY), ("bias", 0.0))
         ]
         optimizer = torch.optim.AdamW(groups, lr=TABLE.learning_rate)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4 * given.n_batches)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4 * epoch_rows.n_batches)
         for epoch, batches in enumerate(epochs):
             total = 0.0
             for batch in batches:
@@ -130,7 +130,7 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
                 loss = (loss_of(network, w, X, y, TABLE_ROWS) * batch.drawn[number]).sum()
                 total += float(loss.detach())
                 optimizer.zero_grad()
-                (loss * given.n_batches).backward()
+                (loss * epoch_rows.n_batches).backward()
                 optimizer.step()
                 schedule.step()
             assert member.losses[epoch] == pytest.approx(total, rel=1e-3)
@@ -199,14 +199,14 @@ def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
     apart = np.arange(200, 303)
     other = ink.y.copy()
     other[apart] *= 40
-    made = []
+    networks = []
     for y in (ink.y, other):
         data = replace(ink, y=y)
         rows, left_out = np.random.default_rng(0).integers(0, 150, 150), np.arange(150, 200)
         part = StackPart(rows, *generators_of(1, 1), out_of_bag=left_out, spec=TABLE)
         training = TrainingSettings.of("table", 150, is_regression=True, max_epochs=10)
-        made += trained_of(place_stack(data, [part], TABLE_ROWS, training, 150), training)
-    assert made[0].losses == pytest.approx(made[1].losses, rel=1e-3)
+        networks += trained_of(place_stack(data, [part], TABLE_ROWS, training, 150), training)
+    assert networks[0].losses == pytest.approx(networks[1].losses, rel=1e-3)
 
 
 def test_scales_of_targets() -> None:

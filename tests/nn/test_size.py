@@ -35,7 +35,7 @@ def test_a_stack_holds_no_more_than_predicted(
     digits: FoldedData, spec: NetworkSpec, batch_size: int
 ) -> None:
     rows = place_rows(digits, DIGITS, TrainingSettings())
-    parts = [StackPart(np.arange(200), own) for own in generators_of(0, 5)]
+    parts = [StackPart(np.arange(200), generator) for generator in generators_of(0, 5)]
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiled:

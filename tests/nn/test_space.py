@@ -24,17 +24,17 @@ def drawn(space: SearchSpace, n: int = 400, seed: int = 0) -> list[NetworkSpec]:
 
 def test_the_study_draws_what_it_says() -> None:
     specs = drawn(SearchSpace.load("study"), 4000)
-    channels = np.array([one.n_conv_layer for one in specs])
+    channels = np.array([spec.n_conv_layer for spec in specs])
     assert (channels.min(), channels.max()) >= (1, 900)
     assert channels.max() <= 999
-    assert {one.kernel_size for one in specs} == set(range(2, 11))
-    assert min(one.n_hidden_layer for one in specs) >= 1
-    assert max(one.n_hidden_layer for one in specs) <= 1999
-    rates = np.log10([one.learning_rate for one in specs])
+    assert {spec.kernel_size for spec in specs} == set(range(2, 11))
+    assert min(spec.n_hidden_layer for spec in specs) >= 1
+    assert max(spec.n_hidden_layer for spec in specs) <= 1999
+    rates = np.log10([spec.learning_rate for spec in specs])
     assert -5 <= rates.min() < -4.9
     assert -1.1 < rates.max() <= -1
     assert rates.mean() == pytest.approx(-3, abs=0.1)  # uniform in log10
-    momenta = np.log10([one.momentum for one in specs])
+    momenta = np.log10([spec.momentum for spec in specs])
     assert momenta.min() >= -2
     assert momenta.max() <= 0
     assert momenta.mean() == pytest.approx(-1, abs=0.05)
@@ -53,11 +53,11 @@ def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
 
 def test_kernels_larger_than_the_image_are_left_out() -> None:
     space = SearchSpace.load("study").for_images(DIGITS.image_shape)
-    assert {one.kernel_size for one in drawn(space)} == set(range(2, 9))
+    assert {spec.kernel_size for spec in drawn(space)} == set(range(2, 9))
     with pytest.raises(InputError, match=r"kernel_size must be at most 2.*got 3"):
         SearchSpace.load("small").for_images((4, 2))
     smallest = SearchSpace.load("small").for_images((3, 5))
-    assert {one.kernel_size for one in drawn(smallest)} == {3}
+    assert {spec.kernel_size for spec in drawn(smallest)} == {3}
 
 
 def test_a_kernel_as_large_as_the_image_has_one_place() -> None:

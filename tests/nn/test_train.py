@@ -37,7 +37,7 @@ CASES = pytest.mark.parametrize("spec", [CONV, LARGEST_KERNEL, MLP])
 
 
 def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
-    return {name: one.numpy().copy() for name, one in weights.items()}
+    return {name: array.numpy().copy() for name, array in weights.items()}
 
 
 def train_parts(spec, inputs, rows, parts, training, collect):
@@ -56,16 +56,16 @@ def parts_of(
     generators = generators_of(seed, len(sizes))
     chosen = np.random.default_rng(0)
     return [
-        StackPart(chosen.integers(0, n_rows, size), own)
-        for size, own in zip(sizes, generators, strict=True)
+        StackPart(chosen.integers(0, n_rows, size), generator)
+        for size, generator in zip(sizes, generators, strict=True)
     ]
 
 
-def assert_close(found: dict, expected: dict, tolerance: float = 2e-5) -> None:
-    assert list(found) == list(expected)
-    for name in found:
+def assert_close(arrays: dict, expected: dict, tolerance: float = 2e-5) -> None:
+    assert list(arrays) == list(expected)
+    for name in arrays:
         np.testing.assert_allclose(
-            np.asarray(found[name]), np.asarray(expected[name]), rtol=0, atol=tolerance
+            np.asarray(arrays[name]), np.asarray(expected[name]), rtol=0, atol=tolerance
         )
 
 
@@ -77,7 +77,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) 
     nets = []
     for slot in range(3):
         net = Net(spec, DIGITS)
-        net.put({name: one[slot] for name, one in stack.weights.items()})
+        net.put({name: array[slot] for name, array in stack.weights.items()})
         target = rows.targets[batch[slot]].argmax(1)
         loss = torch.nn.functional.cross_entropy(net(rows.X[batch[slot]]), target)
         loss.backward()
@@ -85,7 +85,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) 
     stack.step(batch)
     for slot, (net, loss) in enumerate(nets):
         # Velocities begin at nothing, so that after one step they are the gradients.
-        velocities = {name: one[slot] for name, one in stack.velocities.items()}
+        velocities = {name: array[slot] for name, array in stack.velocities.items()}
         assert_close(velocities, net.ours(gradient), 1e-6)
         assert stack.loss[slot].item() == pytest.approx(10 * loss, rel=1e-5)
 
@@ -96,21 +96,21 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> 
     rows, parts = place_rows(digits, DIGITS, TrainingSettings()), parts_of(len(digits.y))
     trained = train_parts(spec, DIGITS, rows, parts, training, copied)
     pairs = torch.utils.data.TensorDataset(rows.X, torch.from_numpy(digits.y.astype(np.int64)))
-    for part, own, one in zip(parts, generators_of(5, 3), trained, strict=True):
-        weights = first_weights(spec, DIGITS, [own], torch.device("cpu"))
+    for part, generator, network in zip(parts, generators_of(5, 3), trained, strict=True):
+        weights = first_weights(spec, DIGITS, [generator], torch.device("cpu"))
         net = Net(spec, DIGITS)
         net.put({name: first[0] for name, first in weights.items()})
         losses = train_plainly(
             net,
             pairs,
-            lambda rows=part.rows, own=own: epoch_order(rows, own),
+            lambda rows=part.rows, generator=generator: epoch_order(rows, generator),
             spec,
             batch_size=training.batch_size,
             max_epochs=3,
             least_fall=-math.inf,
         )
-        assert one.losses == pytest.approx(losses, rel=1e-4)
-        assert_close(one.result, net.ours(), 1e-4)
+        assert network.losses == pytest.approx(losses, rel=1e-4)
+        assert_close(network.result, net.ours(), 1e-4)
 
 
 def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
@@ -121,7 +121,7 @@ def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
     trained = without_progress(items)
     assert shares == sorted(shares)
     assert shares[0] == 0
-    assert len(set(shares)) >= max(len(one.losses) for one in trained)
+    assert len(set(shares)) >= max(len(network.losses) for network in trained)
     assert 0.5 < shares[-1] < 1  # what ends early is done with
 
 
@@ -135,10 +135,10 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: Netwo
     for slot in range(3):
         part = parts_of(len(digits.y))[slot]
         alone += train_parts(spec, DIGITS, rows, [part], training, copied)
-    for one, other in zip(stacked, alone, strict=True):
-        assert len(one.losses) == len(other.losses)
-        assert one.losses == pytest.approx(other.losses, rel=1e-4)
-        assert_close(one.result, other.result)
+    for network, other in zip(stacked, alone, strict=True):
+        assert len(network.losses) == len(other.losses)
+        assert network.losses == pytest.approx(other.losses, rel=1e-4)
+        assert_close(network.result, other.result)
 
 
 def test_networks_end_by_themselves(digits: FoldedData) -> None:
@@ -147,11 +147,11 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
     rows = place_rows(digits, DIGITS, TrainingSettings())
     parts = parts_of(len(digits.y), sizes=(300, 20, 160, 40))
     trained = train_parts(CONV, DIGITS, rows, parts, training, copied)
-    assert len({len(one.losses) for one in trained}) > 1
-    for one in trained:
-        falls = 1 - np.array(one.losses[1:]) / np.array(one.losses[:-1])
+    assert len({len(network.losses) for network in trained}) > 1
+    for network in trained:
+        falls = 1 - np.array(network.losses[1:]) / np.array(network.losses[:-1])
         assert (falls[:-1] > 0.2).all()
-        assert len(one.losses) == 12 or falls[-1] <= 0.2
+        assert len(network.losses) == 12 or falls[-1] <= 0.2
 
 
 def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
@@ -160,8 +160,8 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
     X[7] = math.nan
     with_seven, without = np.r_[np.arange(60), 7], np.arange(10, 70)
     parts = [
-        StackPart(some, own)
-        for some, own in zip((with_seven, without), generators_of(0, 2), strict=True)
+        StackPart(drawn_rows, generator)
+        for drawn_rows, generator in zip((with_seven, without), generators_of(0, 2), strict=True)
     ]
     spoilt, sound = train_parts(
         CONV, DIGITS, DeviceRows(X, rows.targets), parts, TrainingSettings(max_epochs=2), copied
@@ -169,7 +169,7 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
     assert spoilt.status == "diverged"
     assert len(spoilt.losses) == 1
     assert sound.status == "ok"
-    assert all(np.isfinite(one).all() for one in sound.result.values())
+    assert all(np.isfinite(array).all() for array in sound.result.values())
 
 
 def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
@@ -177,16 +177,18 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
     whole = place_rows(wine, WINE, TrainingSettings())
     chosen = [np.arange(0, 60), np.arange(25, 89)]
     parts = [
-        StackPart(some, own, relative_scaling(wine, some))
-        for some, own in zip(chosen, generators_of(0, 2), strict=True)
+        StackPart(drawn_rows, generator, relative_scaling(wine, drawn_rows))
+        for drawn_rows, generator in zip(chosen, generators_of(0, 2), strict=True)
     ]
     trained = train_parts(spec, WINE, whole, parts, training, copied)
-    for some, own, one in zip(chosen, generators_of(0, 2), trained, strict=True):
+    for drawn_rows, generator, network in zip(chosen, generators_of(0, 2), trained, strict=True):
         # The same on rows that know nothing of those left out.
-        X = wine.scaling.fit(wine.X[some]).transform(wine.X).astype(np.float32)
+        X = wine.scaling.fit(wine.X[drawn_rows]).transform(wine.X).astype(np.float32)
         rows = DeviceRows(torch.from_numpy(X), whole.targets)
-        (alone,) = train_parts(spec, WINE, rows, [StackPart(some, own)], training, copied)
-        assert_close(one.result, alone.result)
+        (alone,) = train_parts(
+            spec, WINE, rows, [StackPart(drawn_rows, generator)], training, copied
+        )
+        assert_close(network.result, alone.result)
 
 
 def test_first_weights_lie_within_the_bounds_of_torch() -> None:
@@ -196,9 +198,9 @@ def test_first_weights_lie_within_the_bounds_of_torch() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         theirs = Net(spec, inputs).ours()
-    for name, one in theirs.items():
-        assert ours[name][0].shape == one.shape
-        bound = one.abs().max().item()
+    for name, array in theirs.items():
+        assert ours[name][0].shape == array.shape
+        bound = array.abs().max().item()
         assert ours[name].abs().max().item() == pytest.approx(bound, rel=0.35)
     spread = ours["hidden.weight"].std().item()
     assert spread == pytest.approx(theirs["hidden.weight"].std().item(), rel=0.01)
@@ -208,9 +210,9 @@ def test_first_weights_lie_within_the_bounds_of_torch() -> None:
 def test_certainty_is_that_of_torch(spec: NetworkSpec) -> None:
     X = torch.randn(17, 64, generator=torch.Generator().manual_seed(0))
     weights = first_weights(spec, DIGITS, generators_of(0, 1), torch.device("cpu"))
-    own = {name: one[0] for name, one in weights.items()}
+    net_weights = {name: array[0] for name, array in weights.items()}
     net = Net(spec, DIGITS)
-    net.put(own)
+    net.put(net_weights)
     expected = torch.log_softmax(net(X), 1).detach()
     network = network_to_ask(spec, DIGITS, X.device)
-    torch.testing.assert_close(log_certainty(network, own, X, DIGITS), expected)
+    torch.testing.assert_close(log_certainty(network, net_weights, X, DIGITS), expected)

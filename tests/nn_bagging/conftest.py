@@ -29,9 +29,9 @@ def image(path: Path, row: int) -> Path:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("runs")
-    own = image(folder / "mine.png", 0)
-    asked = ["--explain", "7,18", "--image", str(own), "--workers", "2"]
-    return finished_run("nn_bagging", folder / "small", *asked)
+    picture = image(folder / "mine.png", 0)
+    words = ["--explain", "7,18", "--image", str(picture), "--workers", "2"]
+    return finished_run("nn_bagging", folder / "small", *words)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def undisturbed(undisturbed_of: Callable[[str], Path]) -> Path:
 def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that was asked for an error among what is kept; what it said."""
     folder = tmp_path_factory.mktemp("runs") / "guaranteed"
-    asked = [
+    words = [
         "--limit",
         "700",
         "--n-bootstrap",
@@ -57,4 +57,4 @@ def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "--cluster",
         "threads",
     ]
-    return folder, said_by("nn_bagging", *asked, "--results", str(folder))
+    return folder, said_by("nn_bagging", *words, "--results", str(folder))

@@ -61,9 +61,9 @@ def test_too_little_memory_is_said_and_more_goes_on(
         "threads",
     ]
     assert main([*tiny, "--memory", "0.0001", "--results", folder]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("nn-bagging: no member could be trained: ")
-    assert len(said.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("nn-bagging: no member could be trained: ")
+    assert len(message.splitlines()) == 1
     assert record(Path(folder))["status"] == "stopped"
     assert main(["--resume", folder, "--quiet", "--memory", "4"]) == 0
     assert set(cells(Path(folder)).status) == {"ok"}

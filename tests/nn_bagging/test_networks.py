@@ -60,8 +60,10 @@ def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path)
     assert main(["--resume", str(folder), "--quiet"]) == 0
     for number in range(2):
         name = f"members/member-{number:02d}.safetensors"
-        own, other = (Ensemble.load(one / name).members[0].weights for one in (run, folder))
-        for array, weights in own.items():
+        run_weights, other = (
+            Ensemble.load(run_folder / name).members[0].weights for run_folder in (run, folder)
+        )
+        for array, weights in run_weights.items():
             np.testing.assert_array_equal(weights, other[array])
 
 
@@ -107,17 +109,17 @@ def losses_of(folder: Path) -> list[tuple[str, int, list[float]]]:
 def test_predict_averages_over_augmented_copies(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = image(tmp_path / "five.png", 5)
+    picture = image(tmp_path / "five.png", 5)
     certainty = []
     for copies in ("0", "6", "6"):
         output = tmp_path / "answers.csv"
-        arguments = ["--image", str(asked), "--output", str(output), "--copies", copies]
+        arguments = ["--image", str(picture), "--output", str(output), "--copies", copies]
         assert main(["predict", str(run), *arguments]) == 0
         certainty.append(pd.read_csv(output)["certainty"][0])
         output.unlink()
     assert certainty[0] != certainty[1] == certainty[2]
     capsys.readouterr()
-    assert main(["predict", str(run), "--image", str(asked), "--copies", "-1"]) == 2
+    assert main(["predict", str(run), "--image", str(picture), "--copies", "-1"]) == 2
     assert "--copies must be from 0 to 1000" in capsys.readouterr().err
 
 
@@ -134,6 +136,6 @@ def test_bad_input_is_one_line(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*options, "--dry-run"]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    error_text = capsys.readouterr().err
+    assert message in error_text
+    assert error_text.count("\n") == 1

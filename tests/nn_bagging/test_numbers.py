@@ -38,8 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run on diabetes, and what it said."""
     folder = tmp_path_factory.mktemp("numbers")
     load_diabetes(as_frame=True, scaled=False).frame.to_csv(folder / "diabetes.csv", index=False)
-    asked = [*source_of(folder / "run"), *TINY, *COUNTS]
-    return folder / "run", said_by("nn_bagging", *asked, "--results", str(folder / "run"))
+    words = [*source_of(folder / "run"), *TINY, *COUNTS]
+    return folder / "run", said_by("nn_bagging", *words, "--results", str(folder / "run"))
 
 
 @pytest.fixture
@@ -55,30 +55,32 @@ def known_of(folder: Path, y: np.ndarray) -> tuple[np.ndarray, JackknifeInterval
     """What members say of the test rows, and what is known of the out-of-bag rows."""
     files = MemberFiles(folder)
     of_test, out_of_bag = zip(*map(files.predictions, files.numbers()), strict=True)
-    return np.stack([one.outputs[:, 0] for one in of_test]), JackknifeIntervals.of(out_of_bag, y)
+    return np.stack([prediction.outputs[:, 0] for prediction in of_test]), JackknifeIntervals.of(
+        out_of_bag, y
+    )
 
 
 def test_the_answer_is_the_mean_of_the_members_with_intervals(run: tuple[Path, str]) -> None:
-    folder, said = run
+    folder, output = run
     data, about = data_of(folder), record(folder)
-    of_members, known = known_of(folder, data.y_train)
+    of_members, intervals = known_of(folder, data.y_train)
     table = pd.read_parquet(folder / "test_residuals.parquet")
     assert list(table) == ["row", "true", "predicted", "lower", "upper"]
     np.testing.assert_allclose(table["predicted"], of_members.mean(axis=0))
     np.testing.assert_array_equal(table["true"], data.y_test)
-    lower, upper = known.bounds(of_members, 0.9, by_spread=True)
+    lower, upper = intervals.bounds(of_members, 0.9, by_spread=True)
     np.testing.assert_allclose(table[["lower", "upper"]].T, [lower, upper])
     covered = (lower <= data.y_test) & (data.y_test <= upper)
-    found = about["intervals"]
-    assert (found["confidence"], found["n_test"]) == (0.9, len(data.y_test))
-    assert (found["n_covered"], found["coverage"]) == (covered.sum(), covered.mean())
-    assert found["mean_width"] == pytest.approx((upper - lower).mean())
-    assert found["n_rows"] + found["n_drawn_by_all"] == len(data.y_train)
-    assert 0.75 < found["coverage"] <= 1
+    facts = about["intervals"]
+    assert (facts["confidence"], facts["n_test"]) == (0.9, len(data.y_test))
+    assert (facts["n_covered"], facts["coverage"]) == (covered.sum(), covered.mean())
+    assert facts["mean_width"] == pytest.approx((upper - lower).mean())
+    assert facts["n_rows"] + facts["n_drawn_by_all"] == len(data.y_train)
+    assert 0.75 < facts["coverage"] <= 1
     scores = about["test_scores"]
     assert scores["r2"] == pytest.approx(metrics.r2_score(data.y_test, table["predicted"]))
     assert scores["r2"] > 0.3
-    rmse = [metrics.root_mean_squared_error(data.y_test, one) for one in of_members]
+    rmse = [metrics.root_mean_squared_error(data.y_test, outputs) for outputs in of_members]
     np.testing.assert_allclose(pd.read_csv(folder / "members.csv")["test_rmse"], rmse)
     assert about["members_mean_test_rmse"] == pytest.approx(np.mean(rmse))
     assert about["baseline"]["test_metric"] == pytest.approx(
@@ -87,8 +89,8 @@ def test_the_answer_is_the_mean_of_the_members_with_intervals(run: tuple[Path, s
     assert about["remarks"] == []
     sizes = pd.read_parquet(folder / "ensemble_sizes.parquet")
     assert sizes["rmse"].iloc[-1] == pytest.approx(-scores["neg_root_mean_squared_error"])
-    assert f"intervals  {100 * covered.mean():.2f} % coverage of test samples" in said
-    assert "baseline   always answering the mean" in said
+    assert f"intervals  {100 * covered.mean():.2f} % coverage of test samples" in output
+    assert "baseline   always answering the mean" in output
 
 
 def test_targets_are_standardised_on_the_rows_of_each_member(run: tuple[Path, str]) -> None:
@@ -134,7 +136,7 @@ def test_predict_writes_bounds_beside_the_prediction(
     frame = pd.read_csv(folder.parent / "diabetes.csv").head(40)
     frame.to_csv(tmp_path / "new.csv", index=False)
     assert main(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     answers = pd.read_csv(tmp_path / "new-predictions.csv")
     assert list(answers) == ["row", "predicted", "lower", "upper"]
     nets, X = Run(folder).model, frame.drop(columns="target").to_numpy()
@@ -142,7 +144,7 @@ def test_predict_writes_bounds_beside_the_prediction(
     bounds = nets.predict_interval(X, by_spread=True)
     np.testing.assert_allclose(answers[["lower", "upper"]].T, bounds)
     held = frame["target"].between(answers["lower"], answers["upper"])
-    assert f"coverage   {100 * held.mean():.2f} % ({held.sum()} of 40; target 90 %)" in said
+    assert f"coverage   {100 * held.mean():.2f} % ({held.sum()} of 40; target 90 %)" in output
 
 
 def test_a_run_is_resumed_with_a_width_to_defer_by(
@@ -150,7 +152,7 @@ def test_a_run_is_resumed_with_a_width_to_defer_by(
 ) -> None:
     table = pd.read_parquet(copy / "test_residuals.parquet")
     width = float((table["upper"] - table["lower"]).median())
-    said = said_by("nn_bagging", "--resume", str(copy), "--defer-width", str(width))
+    output = said_by("nn_bagging", "--resume", str(copy), "--defer-width", str(width))
     assert len(tasks_of(copy)) == N_TASKS
     kept = (table["upper"] - table["lower"]) <= width
     again, rule = pd.read_parquet(copy / "test_residuals.parquet"), record(copy)["deferral"]
@@ -159,8 +161,8 @@ def test_a_run_is_resumed_with_a_width_to_defer_by(
     assert (rule["width"], rule["n_kept"]) == (width, kept.sum())
     assert rule["mean_absolute_error"] == pytest.approx(off[kept].mean())
     remark = "widths of intervals do not tell hard samples from easy ones here"
-    assert (remark in said) == (off[kept].mean() >= off.mean())
-    assert f"deferral   {(~kept).sum()} of {len(table)} test samples are deferred" in said
+    assert (remark in output) == (off[kept].mean() >= off.mean())
+    assert f"deferral   {(~kept).sum()} of {len(table)} test samples are deferred" in output
     assert "deferred to a human" in (copy / "report.html").read_text()
     source = run[0].parent / "diabetes.csv"
     assert main(["predict", str(copy), str(source), "--output", str(tmp_path / "a.csv")]) == 0
@@ -181,9 +183,9 @@ def test_a_member_that_is_gone_is_trained_again(copy: Path) -> None:
 
 def test_more_members_take_the_fits_of_a_run(run: tuple[Path, str], tmp_path: Path) -> None:
     counts = ["--n-tuning", "2", "--n-bootstrap", "6"]
-    asked = [*source_of(run[0]), *TINY, *counts, "--extend", str(run[0])]
-    said = said_by("nn_bagging", *asked, "--results", str(tmp_path / "more"))
-    assert "extended   20 fits are those of" in said
+    words = [*source_of(run[0]), *TINY, *counts, "--extend", str(run[0])]
+    output = said_by("nn_bagging", *words, "--results", str(tmp_path / "more"))
+    assert "extended   20 fits are those of" in output
     table = cells(tmp_path / "more")
     pd.testing.assert_frame_equal(table[table["member"] < 5], cells(run[0]))
 
@@ -193,9 +195,9 @@ def test_nested_ensembles_are_tested_on_rows_they_have_not_seen(
 ) -> None:
     folder = tmp_path / "nested"
     counts = ["--n-bootstrap", "2", "--n-tuning", "2"]
-    asked = [*source_of(run[0]), *TINY, *counts, "--nested", "2"]
+    words = [*source_of(run[0]), *TINY, *counts, "--nested", "2"]
     scorers = ["--scoring", "neg_mean_absolute_error", "r2"]
-    said = said_by("nn_bagging", *asked, *scorers, "--results", str(folder))
+    output = said_by("nn_bagging", *words, *scorers, "--results", str(folder))
     data = data_of(run[0])
     outer = splits_of("auto", 2, 1, 1, data.X_train, data.y_train, None, data.task, data.classes)
     scores = []
@@ -205,7 +207,7 @@ def test_nested_ensembles_are_tested_on_rows_they_have_not_seen(
         mean = np.mean([member.predict_proba(data.X_train[test]) for member in members], axis=0)
         scores.append(metrics.r2_score(data.y_train[test], mean))
     assert record(folder)["nested"]["score_mean"] == pytest.approx(np.mean(scores))
-    assert f"nested     r2 {np.mean(scores):.4f}" in said
+    assert f"nested     r2 {np.mean(scores):.4f}" in output
     table, candidates = cells(folder), pd.read_parquet(folder / "candidates.parquet")
     best = candidates[candidates["is_best"]].set_index("member")["candidate"]
     means = table.groupby(["member", "candidate"])["score"].mean()

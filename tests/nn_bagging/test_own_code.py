@@ -41,8 +41,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run with a network and an augmentation of one's own, and their file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text(NETWORK)
-    own = ["--network", f"{folder}/mine.py:Net", "--augment", f"{folder}/mine.py:shift"]
-    assert main([*SMALL, *own, "--results", str(folder / "run")]) == 0
+    options = ["--network", f"{folder}/mine.py:Net", "--augment", f"{folder}/mine.py:shift"]
+    assert main([*SMALL, *options, "--results", str(folder / "run")]) == 0
     return folder / "run", folder / "mine.py"
 
 
@@ -56,9 +56,9 @@ def test_predict_runs_the_file_that_is_named(
     run, mine = trained
     question = ["predict", str(run), *about_an_image(tmp_path)]
     assert main(question) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.rstrip().endswith(f"look at it, then give --network {mine}:Net")
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.rstrip().endswith(f"look at it, then give --network {mine}:Net")
     moved = tmp_path / "moved.py"
     moved.write_text(NETWORK)
     named = ["--network", f"{moved}:Net"]

@@ -32,8 +32,8 @@ def test_a_stored_ensemble_answers(
 ) -> None:
     first, second = image(tmp_path / "zero.png", 0), image(tmp_path / "six.png", 6)
     assert main(["predict", str(undisturbed), "--image", str(first), str(second)]) == 0
-    said = capsys.readouterr().out
-    answers = said.split("image ")[1:]
+    output = capsys.readouterr().out
+    answers = output.split("image ")[1:]
     assert "class      0\n" in answers[0]
     assert "class      6\n" in answers[1]
     assert "of 4 members" in answers[0]
@@ -50,14 +50,21 @@ def test_a_stored_ensemble_answers(
 def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own, blank = image(tmp_path / "zero.png", 0), tmp_path / "blank.png"
+    picture, blank = image(tmp_path / "zero.png", 0), tmp_path / "blank.png"
     Image.new("L", (64, 64), 200).save(blank)
-    asked = ["predict", str(undisturbed), "--image", str(blank), str(own), str(tmp_path / "none")]
-    assert main(asked) == 1
-    said = capsys.readouterr()
-    assert f"image      {own}\nclass      0\n" in said.out
-    assert said.out.count("image ") == 1
-    of_blank, of_none = said.err.splitlines()
+    words = [
+        "predict",
+        str(undisturbed),
+        "--image",
+        str(blank),
+        str(picture),
+        str(tmp_path / "none"),
+    ]
+    assert main(words) == 1
+    output = capsys.readouterr()
+    assert f"image      {picture}\nclass      0\n" in output.out
+    assert output.out.count("image ") == 1
+    of_blank, of_none = output.err.splitlines()
     assert f"but {blank} has nearly one colour" in of_blank
     assert "No such file" in of_none
     assert main(["predict", str(undisturbed), "--image", str(blank), str(blank)]) == 2
@@ -71,15 +78,15 @@ def test_what_divides_the_members_is_referred_to_a_person(
     Image.fromarray(noise).save(tmp_path / "noise.png")
     ask = ["predict", str(undisturbed), "--image", str(tmp_path / "noise.png")]
     assert main([*ask, "--output", str(tmp_path / "figures")]) == 0
-    said = capsys.readouterr().out
-    assert "warning    defer to a human: fewer than three in four members" in said
+    output = capsys.readouterr().out
+    assert "warning    defer to a human: fewer than three in four members" in output
     assert (tmp_path / "figures" / "noise-certainty.svg").exists()
 
 
 def test_predict_refuses_in_one_line(
     tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = str(image(tmp_path / "zero.png", 0))
+    picture = str(image(tmp_path / "zero.png", 0))
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "run.json").write_text(
@@ -95,29 +102,32 @@ def test_predict_refuses_in_one_line(
         ([str(undisturbed)], "--image"),
         ([str(undisturbed), "--image", str(tmp_path / "text.png")], "not a readable image"),
         ([str(undisturbed), "--image", str(tmp_path / "none.png")], "No such file"),
-        ([str(tmp_path / "none"), "--image", own], "RUN must be a run folder"),
-        ([str(tmp_path / "empty"), "--image", own], "RUN must hold a trained member"),
-        ([str(broken), "--image", own], "member-01.safetensors of a run must hold what"),
-        ([str(undigested), "--image", own], "member-01.safetensors must be"),
-        ([str(undisturbed), "--image", own, "--output", own], "--output must be a folder"),
-        ([str(undisturbed), "--image", own, "--copies", "4"], "--copies must go with a run that"),
+        ([str(tmp_path / "none"), "--image", picture], "RUN must be a run folder"),
+        ([str(tmp_path / "empty"), "--image", picture], "RUN must hold a trained member"),
+        ([str(broken), "--image", picture], "member-01.safetensors of a run must hold what"),
+        ([str(undigested), "--image", picture], "member-01.safetensors must be"),
+        ([str(undisturbed), "--image", picture, "--output", picture], "--output must be a folder"),
+        (
+            [str(undisturbed), "--image", picture, "--copies", "4"],
+            "--copies must go with a run that",
+        ),
     ):
         assert main(["predict", *argv]) == 2
-        said = capsys.readouterr().err
-        assert says in said, said
-        assert len(said.splitlines()) == 1
+        message = capsys.readouterr().err
+        assert says in message, message
+        assert len(message.splitlines()) == 1
 
 
 @pytest.mark.slow
 def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, said = guaranteed
+    folder, output = guaranteed
     metadata = record(folder)
     proved = metadata["risk_control"]
     assert proved["error"] == 0.2
     assert proved["n_kept"] <= proved["n_out_of_bag"] <= metadata["dataset"]["n_train"]
-    assert f"guarantee  {proved['line']}" in said
+    assert f"guarantee  {proved['line']}" in output
     predictions = pd.read_parquet(folder / "test_predictions.parquet")
     assert predictions.kept.sum() == proved["n_kept_test"]
     assert (predictions.kept == (predictions.certainty >= proved["threshold"])).all()
@@ -127,11 +137,11 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
     assert proved["assumption"] in page
     assert "unlike all training samples" in page
 
-    own = image(tmp_path / "zero.png", 0)
+    picture = image(tmp_path / "zero.png", 0)
     bars = np.where(np.arange(120) // 15 % 2, 255, 0)[None].repeat(120, 0).astype(np.uint8)
     Image.fromarray(np.pad(bars, 8, constant_values=255)).save(tmp_path / "bars.png")
-    asked = ["--image", str(own), str(tmp_path / "bars.png")]
-    assert main(["predict", str(folder), *asked]) == 0
+    words = ["--image", str(picture), str(tmp_path / "bars.png")]
+    assert main(["predict", str(folder), *words]) == 0
     of_zero, of_bars = capsys.readouterr().out.split("image ")[1:]
     assert "set        0" in of_zero
     assert "guarantee  certainty" in of_zero
@@ -143,17 +153,17 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
 def test_an_ensemble_without_its_guarantees_is_asked(
     tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, own = tmp_path / "old", image(tmp_path / "zero.png", 0)
+    folder, picture = tmp_path / "old", image(tmp_path / "zero.png", 0)
     shutil.copytree(guaranteed[0], folder)
     (folder / "selective_prediction.safetensors").unlink()
     of_before = {name: value for name, value in record(folder).items() if name != "files"}
     (folder / "run.json").write_text(json.dumps(of_before))
-    assert main(["predict", str(folder), "--image", str(own)]) == 0
-    said = capsys.readouterr().out
-    assert "class      0" in said
-    assert "set  " not in said
+    assert main(["predict", str(folder), "--image", str(picture)]) == 0
+    output = capsys.readouterr().out
+    assert "class      0" in output
+    assert "set  " not in output
     (folder / "selective_prediction.safetensors").write_bytes(b"garbage")
-    assert main(["predict", str(folder), "--image", str(own)]) == 2
+    assert main(["predict", str(folder), "--image", str(picture)]) == 2
     assert (
         "selective_prediction.safetensors must be what nn_bagging stored" in capsys.readouterr().err
     )
@@ -174,10 +184,10 @@ def test_changed_pictures_are_refused(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
-    own = image(tmp_path / "mine.png", 0)
+    picture = image(tmp_path / "mine.png", 0)
     about = record(folder) | {"status": "running"}
-    about["options"]["image"] = [str(own)]
+    about["options"]["image"] = [str(picture)]
     (folder / "run.json").write_text(json.dumps(about))
-    image(own, 5)
+    image(picture, 5)
     assert main(["--resume", str(folder)]) == 2
     assert "needs the images of --image unchanged, but one has changed" in capsys.readouterr().err

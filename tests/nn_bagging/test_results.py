@@ -25,19 +25,21 @@ from .conftest import said_by_members
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
-    folder, said = finished
+    folder, output = finished
     about = record(folder)
-    assert "300 training rows, images of 8 x 8 pixels, 10 classes; 360 test rows" in said
-    assert "3 members x 2 candidates x 3 folds = 18 fits in 6 tasks, and 3 refits" in said
-    assert "dashboard  http://127.0.0.1:" in said
+    assert "300 training rows, images of 8 x 8 pixels, 10 classes; 360 test rows" in output
+    assert "3 members x 2 candidates x 3 folds = 18 fits in 6 tasks, and 3 refits" in output
+    assert "dashboard  http://127.0.0.1:" in output
     n_wrong = about["n_vote_errors"]
     error = f"{n_wrong / 360 * 100:.2f} %"
-    assert f"vote       test error {error} ({n_wrong} of 360, 95 % interval" in said
-    assert "test samples are deferred to a human" in said
+    assert f"vote       test error {error} ({n_wrong} of 360, 95 % interval" in output
+    assert "test samples are deferred to a human" in output
     before, scaled = about["test_calibration_error"], about["calibration"]
     after = f"{100 * scaled['test_calibration_error']:.2f} % at temperature"
-    assert f"calibration error {100 * before:.2f} %, {after} {scaled['temperature']:.2f}\n" in said
-    assert f"report     {folder / 'report.html'}" in said
+    assert (
+        f"calibration error {100 * before:.2f} %, {after} {scaled['temperature']:.2f}\n" in output
+    )
+    assert f"report     {folder / 'report.html'}" in output
 
 
 def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
@@ -51,7 +53,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     for row in members.to_dict("records"):
         losses = table[table.member == row["member"]].groupby("candidate").loss.mean()
         assert row["cv_loss"] == pytest.approx(losses.min())
-    assert [one["test_error"] for one in about["members"]] == members.test_error.tolist()
+    assert [member["test_error"] for member in about["members"]] == members.test_error.tolist()
     p = said_by_members(folder)
     assert p.dtype == np.float32
     assert p.shape == (3, 360, 10)
@@ -93,15 +95,15 @@ def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) 
     assert groups == ["disagreement"] * 6 + ["chosen"] * 2 + ["own"]
     np.testing.assert_array_equal(probabilities[:, 6], said_by_members(folder)[:, 7])
     assert true[-1] == -1
-    (found, _), classes = ask_members(folder, X[-1:])
-    np.testing.assert_allclose(probabilities[:, -1], found[:, 0], atol=1e-6)
+    (outputs, _), classes = ask_members(folder, X[-1:])
+    np.testing.assert_allclose(probabilities[:, -1], outputs[:, 0], atol=1e-6)
     assert classes == list("0123456789")
 
 
 def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) -> None:
     folder, _ = finished
-    (said, _), _ = ask_members(folder, load_dataset("digits", limit=300).X_test)
-    np.testing.assert_allclose(said, said_by_members(folder), atol=1e-6)
+    (outputs, _), _ = ask_members(folder, load_dataset("digits", limit=300).X_test)
+    np.testing.assert_allclose(outputs, said_by_members(folder), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -139,9 +141,9 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert about["space"]["network"] == "table"
     assert about["vote_test_error"] < 0.2
     assert "n_conv_layer" not in pd.read_csv(folder / "members.csv")
-    (said, _), classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())
+    (outputs, _), classes = ask_members(folder, table[["a", "b", "c"]].to_numpy())
     assert classes == ["down", "up"]
-    right = np.array(classes)[said.mean(axis=0).argmax(axis=1)] == table.kind
+    right = np.array(classes)[outputs.mean(axis=0).argmax(axis=1)] == table.kind
     assert right.mean() > 0.85
     assert "test sample 3" in (folder / "report.html").read_text()
     assert main(["predict", str(folder), "--image", "x.png"]) == 2
@@ -157,8 +159,10 @@ def test_no_members_probabilities_come_to_the_client(
 
     def noted(client: Client, *arguments: Any, **options: Any) -> Any:
         result = gather(client, *arguments, **options)
-        found = [value for one in result for value in getattr(one, "__dict__", {"": one}).values()]
-        gathered.extend(one.shape for one in found if isinstance(one, np.ndarray))
+        values = [
+            value for entry in result for value in getattr(entry, "__dict__", {"": entry}).values()
+        ]
+        gathered.extend(array.shape for array in values if isinstance(array, np.ndarray))
         return result
 
     def predictions(*arguments: Any) -> None:  # pickled by its name
@@ -198,20 +202,20 @@ def test_a_worker_that_dies_takes_no_member_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another reads the files of what it kept."""
-    folder, asked = tmp_path / "run", list[Any]()
+    folder, schedulers = tmp_path / "run", list[Any]()
     compute = dask.compute
 
     def after_a_death(*things: Any, scheduler: Any) -> Any:
-        if not asked:
+        if not schedulers:
             rows = [row for task in tasks_of(folder) for row in task["rows"] if row["fold"] == -1]
             scheduler.run(os._exit, 1, workers=[rows[0]["worker"]], on_error="ignore")
-        asked.append(scheduler)
+        schedulers.append(scheduler)
         return compute(*things, scheduler=scheduler)
 
     monkeypatch.setattr("dask.compute", after_a_death)
     options = ["--workers", "2", "--results", str(folder), "--quiet"]
     assert main([*SMALL["nn_bagging"], *options]) == 0
-    assert "threads" not in asked
+    assert "threads" not in schedulers
     stored = np.stack([MemberFiles(folder).predictions(member)[0][0] for member in range(3)])
     np.testing.assert_array_equal(said_by_members(folder), stored)
 
@@ -220,11 +224,11 @@ def test_a_worker_that_dies_takes_no_member_with_it(
 def test_members_are_reduced_here_where_a_worker_dies_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, asked = tmp_path / "a run", list[Any]()
+    folder, schedulers = tmp_path / "a run", list[Any]()
     compute = dask.compute
 
     def dies(*things: Any, scheduler: Any) -> Any:
-        asked.append(scheduler)
+        schedulers.append(scheduler)
         if scheduler != "threads":
             raise KilledWorker("predictions", None, 3)
         return compute(*things, scheduler=scheduler)
@@ -232,7 +236,7 @@ def test_members_are_reduced_here_where_a_worker_dies_of_it(
     monkeypatch.setattr("dask.compute", dies)
     options = ["--workers", "1", "--results", str(folder), "--quiet"]
     assert main([*SMALL["nn_bagging"], *options]) == 0
-    assert [one == "threads" for one in asked] == [False, True, True]
+    assert [scheduler == "threads" for scheduler in schedulers] == [False, True, True]
     assert said_by_members(folder).shape == (3, 360, 10)
 
 

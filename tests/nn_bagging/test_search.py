@@ -33,20 +33,20 @@ TINY = [
 
 
 def test_more_members_and_candidates_take_the_fits_of_a_run(tmp_path: Path) -> None:
-    first, more, fresh = tmp_path / "first", tmp_path / "more", tmp_path / "fresh"
+    first, larger_run, fresh = tmp_path / "first", tmp_path / "more", tmp_path / "fresh"
     said_by("nn_bagging", *TINY, "--n-bootstrap", "2", "--n-tuning", "2", "--results", str(first))
     options = [*TINY, "--n-bootstrap", "3", "--n-tuning", "3"]
-    said = said_by("nn_bagging", *options, "--extend", str(first), "--results", str(more))
-    assert f"extended   8 fits are those of {first}" in said
-    assert "resumed    8 fits and 0 refits were already finished, 8 tasks remain" in said
-    taken = [task for task in tasks_of(more) if task["task"].startswith("of ")]
+    output = said_by("nn_bagging", *options, "--extend", str(first), "--results", str(larger_run))
+    assert f"extended   8 fits are those of {first}" in output
+    assert "resumed    8 fits and 0 refits were already finished, 8 tasks remain" in output
+    taken = [task for task in tasks_of(larger_run) if task["task"].startswith("of ")]
     assert [len(task["rows"]) for task in taken] == [8]
     said_by("nn_bagging", *options, "--results", str(fresh))
     times = ["worker", "fit_seconds", "score_seconds"]
     pd.testing.assert_frame_equal(
-        *(cells(folder).drop(columns=times, errors="ignore") for folder in (more, fresh))
+        *(cells(folder).drop(columns=times, errors="ignore") for folder in (larger_run, fresh))
     )
-    np.testing.assert_array_equal(said_by_members(more), said_by_members(fresh))
+    np.testing.assert_array_equal(said_by_members(larger_run), said_by_members(fresh))
 
 
 def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> Non
 def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path: Path) -> None:
     folder, plain = tmp_path / "run", tmp_path / "plain"
     options = [*TINY, "--max-epochs", "6", "--n-bootstrap", "2", "--n-tuning", "2"]
-    said = said_by("nn_bagging", *options, "--nested", "2", "--results", str(folder))
-    assert "; and as much in each of 2 outer folds" in said
+    output = said_by("nn_bagging", *options, "--nested", "2", "--results", str(folder))
+    assert "; and as much in each of 2 outer folds" in output
     said_by("nn_bagging", *options, "--results", str(plain))
     # All else is as without.
     np.testing.assert_array_equal(said_by_members(folder), said_by_members(plain))
@@ -81,9 +81,9 @@ def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path
         assert len(members) == 2
         left_out = files.predictions(0)[1].rows
         assert np.isin(left_out, train).all()
-        said = np.stack([member.predict_proba(data.X_train[test]) for member in members])
-        np.testing.assert_allclose(said[0], files.predictions(0)[0].outputs, atol=1e-6)
-        scores.append(np.mean(reduce_members(said).vote == data.y_train[test]))
+        probabilities = np.stack([member.predict_proba(data.X_train[test]) for member in members])
+        np.testing.assert_allclose(probabilities[0], files.predictions(0)[0].outputs, atol=1e-6)
+        scores.append(np.mean(reduce_members(probabilities).vote == data.y_train[test]))
     assert nested["n_outer"] == 2
     assert nested["score_mean"] == pytest.approx(np.mean(scores))
     assert nested["score_std"] == pytest.approx(np.std(scores))
@@ -95,10 +95,10 @@ def said_again(folder: Path) -> str:
     """With a member of an outer fold trained again, which is gone."""
     n_tasks, before = len(tasks_of(folder)), record(folder)["nested"]
     MemberFiles(folder, "nested-outer=1").weights(1).unlink()
-    said = said_by("nn_bagging", "--resume", str(folder))
+    output = said_by("nn_bagging", "--resume", str(folder))
     assert [task["task"] for task in tasks_of(folder)[n_tasks:]] == ["refit-outer=1 member=1"]
     assert record(folder)["nested"] == before
-    return said
+    return output
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_what_cannot_be_is_refused(
     options: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main([*TINY, *options.split(), "--results", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said.splitlines()) == 1
+    error_text = capsys.readouterr().err
+    assert message in error_text
+    assert len(error_text.splitlines()) == 1
 
 
 def test_a_run_of_other_folds_is_not_extended(

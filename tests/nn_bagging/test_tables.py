@@ -56,9 +56,9 @@ def test_each_member_has_learned_from_its_own_rows(run: Path) -> None:
     data = load_dataset(str(run.parent / "pay.csv"))
     matrices = [member.scaling.transform(data.X_test)[:, 0] for member in members]
     assert not np.allclose(matrices[0], matrices[1])
-    said = np.stack([member.predict_proba(data.X_test) for member in members])
+    probabilities = np.stack([member.predict_proba(data.X_test) for member in members])
     with np.load(run / "member_probabilities.npz", allow_pickle=False) as arrays:
-        np.testing.assert_allclose(said, arrays["probabilities"], atol=1e-6)
+        np.testing.assert_allclose(probabilities, arrays["probabilities"], atol=1e-6)
 
 
 def test_predict_takes_the_raw_table(
@@ -67,9 +67,9 @@ def test_predict_takes_the_raw_table(
     other = mixed(50, 1)
     other[["pay", "sex", "age"]].to_csv(tmp_path / "other.csv", index=False, sep=";")
     assert main(["predict", str(run), str(tmp_path / "other.csv")]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     answers = pd.read_csv(tmp_path / "other-predictions.csv")
     assert {"row", "predicted", "certainty", "deferred"} < set(answers.columns)
     wrong = int(np.sum(answers.predicted != other.pay))
     assert wrong < 20
-    assert f"({wrong} of 50) against column 'pay'" in said
+    assert f"({wrong} of 50) against column 'pay'" in output

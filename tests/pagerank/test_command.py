@@ -41,7 +41,7 @@ def test_ranks_are_those_of_the_function(finished):
     assert steps["change"].tolist() == expected.changes
     assert run["residual"] == expected.residual
     assert run["bound"] == expected.bound
-    assert [one["rank"] for one in run["top"][:10]] == expected.top(10).tolist()
+    assert [node["rank"] for node in run["top"][:10]] == expected.top(10).tolist()
     assert sum(run["distribution"]["counts"]) == 500
 
 

@@ -171,7 +171,7 @@ def cut_small(monkeypatch):
         monkeypatch.setattr(buckets, name, 4 * WIDTH * WIDTH)
 
 
-def passes(group, network, n, told=lambda: None, enters=lambda rows: rows):
+def passes(group, network, n, report=lambda: None, enters=lambda rows: rows):
     """Make steps of a sum of the outputs; give the gradient of the last."""
     model = FlatModel(network, "sgd", 0.0, "cpu")
     added = Buckets(model, group)
@@ -179,8 +179,8 @@ def passes(group, network, n, told=lambda: None, enters=lambda rows: rows):
         model.shared.zero_()
         added.begin()
         rows = enters(torch.full((2, WIDTH), group.rank + 1.0)).requires_grad_()
-        network(Told.apply(rows, told)).sum().backward()
-        told()
+        network(Told.apply(rows, report)).sum().backward()
+        report()
         added.end()
     return model.gradient.clone()
 
@@ -239,7 +239,7 @@ def test_all_ranks_begin_the_same_sums_whatever_comes_first(monkeypatch):
             added.begin()
             for i in outputs:  # each layer's gradient by itself
                 parameters = [*model.network[i].parameters()]
-                sum(one.sum() for one in parameters).backward()
+                sum(parameter.sum() for parameter in parameters).backward()
             added.end()
         sums.append(group.sums)
     assert sums[0] == sums[1]
@@ -258,9 +258,9 @@ def test_a_gradient_that_comes_again_to_a_sum_that_has_begun_is_no_step(monkeypa
             self.layers = deep()
 
         def forward(self, rows):
-            *others, last = self.layers
+            *first_layers, last = self.layers
             self.n_calls += 1
-            for layer in others:
+            for layer in first_layers:
                 rows = layer(rows)
             if self.n_calls > 2:
                 rows = Anew.apply(rows, last)
@@ -280,14 +280,14 @@ def test_a_rank_that_is_lost_in_the_pass_ends_it_for_the_others(monkeypatch):
     steps = dict.fromkeys(range(3), 0)
 
     def work(group):
-        def told():
+        def count_step():
             steps[group.rank] += 1
             if group.rank == 1 and steps[1] == 3:  # in the second pass, with sums begun
                 assert group._begun
                 group.abort()
 
         try:
-            passes(group, deep(), 3, told)
+            passes(group, deep(), 3, count_step)
         finally:
             assert not group._begun, "nothing keeps the sockets open"
 

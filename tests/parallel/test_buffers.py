@@ -53,9 +53,11 @@ STRATEGIES = ["every-step", "every-k=2", "average=2", "never"]
 def problem(request, tmp_path):
     """291 rows to train on: three of the last batch of 24 on each of two ranks are left."""
     (tmp_path / "networks.py").write_text(NETWORKS)
-    found = approximator(323, 0.1, 0)
+    base_problem = approximator(323, 0.1, 0)
     name = f"{tmp_path}/networks.py:{request.param}"
-    return dataclasses.replace(found, network=dataclasses.replace(found.network, name=name))
+    return dataclasses.replace(
+        base_problem, network=dataclasses.replace(base_problem.network, name=name)
+    )
 
 
 def trained(problem, sync, tmp_path, n_ranks=2, start=None, settings=SETTINGS):
@@ -99,9 +101,9 @@ def test_the_model_that_is_kept_is_the_one_that_was_measured(sync, problem, tmp_
 
 def test_statistics_of_every_step_are_the_means_of_what_ranks_would_keep(tmp_path):
     (tmp_path / "networks.py").write_text(NETWORKS)
-    found = approximator(80, 0.1, 0)
-    network = dataclasses.replace(found.network, name=f"{tmp_path}/networks.py:norms")
-    problem = dataclasses.replace(found, network=network)
+    base_problem = approximator(80, 0.1, 0)
+    network = dataclasses.replace(base_problem.network, name=f"{tmp_path}/networks.py:norms")
+    problem = dataclasses.replace(base_problem, network=network)
     one_step = dataclasses.replace(SETTINGS, batch_size=36, epochs=1)
     (state, _), _ = trained(problem, "every-step", tmp_path, settings=one_step)
     (half, _), _ = trained(problem, "never", tmp_path, settings=one_step)

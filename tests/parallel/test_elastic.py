@@ -29,7 +29,7 @@ def train_where_ranks_are_lost(
         train: Any,
         problem: Any,
         order: TrainingPlan,
-        *more: Any,
+        *arguments: Any,
         **named: Any,
     ) -> GroupEnd:
         began.append(order.start)
@@ -38,7 +38,7 @@ def train_where_ranks_are_lost(
         return GroupEnd(None, "killed", ["worker"], kept=[b"%d" % at[len(began) - 1]])
 
     monkeypatch.setattr(elastic, "run_process_group", run_process_group)
-    monkeypatch.setattr(elastic, "wait_for_members", lambda *asked: ["worker"])
+    monkeypatch.setattr(elastic, "wait_for_members", lambda *arguments: ["worker"])
     monkeypatch.setattr(elastic, "progress_of", lambda kept: SimpleNamespace(step=int(kept)))
     monkeypatch.setattr(elastic, "read", lambda path: None)
     ended, _, _ = elastic.train_on(
@@ -65,4 +65,4 @@ def test_ranks_lost_ten_times_at_one_step_stop_the_training(
 def test_ranks_may_be_lost_often_where_steps_are_gained(monkeypatch: pytest.MonkeyPatch) -> None:
     step, began = train_where_ranks_are_lost([1, 2, 2, 1, *range(3, 20)], monkeypatch)
     assert step == 100
-    assert began == [None, b"1", b"2", b"2", b"2", *(b"%d" % one for one in range(3, 20))]
+    assert began == [None, b"1", b"2", b"2", b"2", *(b"%d" % number for number in range(3, 20))]

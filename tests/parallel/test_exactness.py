@@ -30,25 +30,25 @@ def trained(n_ranks, sync, tmp_path, settings=SETTINGS, start=None, problem=PROB
         dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint")
     )
     results = on_ranks(n_ranks, lambda group: train_rank(problem, order, group, lambda event: None))
-    for one in results:
-        if isinstance(one, Exception):
-            raise one
-    states = [from_bytes(one)[0] for one in results]
-    for one in states[1:]:
-        assert torch.equal(one["weights"], states[0]["weights"])
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    states = [from_bytes(result)[0] for result in results]
+    for state in states[1:]:
+        assert torch.equal(state["weights"], states[0]["weights"])
     return from_bytes(results[0])
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("n_ranks", [2, 3, 4])
 def test_every_step_equals_one_process_on_the_union_batch(n_ranks, optimizer, tmp_path):
-    one = dataclasses.replace(SETTINGS, optimizer=optimizer)
-    many = dataclasses.replace(one, batch_size=48 // n_ranks)
-    expected, alone = trained(1, "every-step", tmp_path, one)
-    found, together = trained(n_ranks, "every-step", tmp_path, many)
+    settings = dataclasses.replace(SETTINGS, optimizer=optimizer)
+    rank_settings = dataclasses.replace(settings, batch_size=48 // n_ranks)
+    expected, alone = trained(1, "every-step", tmp_path, settings)
+    state, together = trained(n_ranks, "every-step", tmp_path, rank_settings)
     assert together.step == alone.step == 18
     for name, value in expected.items():
-        assert torch.allclose(found[name], value, rtol=1e-4, atol=2e-6), name
+        assert torch.allclose(state[name], value, rtol=1e-4, atol=2e-6), name
     for row, other in zip(together.epochs, alone.epochs, strict=True):
         for name in ("loss", "validation_loss", "validation_metric"):
             assert row[name] == pytest.approx(other[name], rel=1e-4)
@@ -57,7 +57,7 @@ def test_every_step_equals_one_process_on_the_union_batch(n_ranks, optimizer, tm
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_every_step_is_a_plain_loop_of_torch(precision, tmp_path):
     settings = dataclasses.replace(SETTINGS, precision=precision)
-    found, _ = trained(1, "every-step", tmp_path, settings)
+    state, _ = trained(1, "every-step", tmp_path, settings)
     network = PROBLEM.network.make(1)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     X, y = (torch.from_numpy(PROBLEM.train[name]) for name in "Xy")
@@ -70,11 +70,11 @@ def test_every_step_is_a_plain_loop_of_torch(precision, tmp_path):
                 outputs = network(X[rows])
             torch.nn.functional.mse_loss(outputs.float().squeeze(1), y[rows]).backward()
             optimizer.step()
-    flat = torch.cat([one.detach().reshape(-1) for one in network.parameters()])
-    assert torch.allclose(found["weights"], flat, rtol=1e-4, atol=1e-6)
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in network.parameters()])
+    assert torch.allclose(state["weights"], flat, rtol=1e-4, atol=1e-6)
     if precision == "bf16":
         single, _ = trained(1, "every-step", tmp_path)
-        assert not torch.allclose(found["weights"], single["weights"], rtol=1e-3, atol=1e-4)
+        assert not torch.allclose(state["weights"], single["weights"], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (3, 8, 8)])
@@ -89,24 +89,24 @@ def test_channels_last_changes_the_layout_alone(shape, tmp_path, monkeypatch):
     )
     forward = torch.nn.Conv2d.forward
 
-    def told(layer, X):
+    def record_layout(layer, X):
         last.append(X.is_contiguous(memory_format=torch.channels_last))
         return forward(layer, X)
 
-    monkeypatch.setattr(torch.nn.Conv2d, "forward", told)
+    monkeypatch.setattr(torch.nn.Conv2d, "forward", record_layout)
     settings = dataclasses.replace(SETTINGS, batch_size=20, epochs=2)
     expected, _ = trained(1, "every-step", tmp_path, settings, problem=problem)
     assert not all(last)
     last.clear()
     settings = dataclasses.replace(settings, channels_last=True)
-    found, _ = trained(1, "every-step", tmp_path, settings, problem=problem)
+    state, _ = trained(1, "every-step", tmp_path, settings, problem=problem)
     assert all(last)
-    assert torch.allclose(found["weights"], expected["weights"], rtol=1e-3, atol=1e-5)
+    assert torch.allclose(state["weights"], expected["weights"], rtol=1e-3, atol=1e-5)
 
 
 def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):
     settings = dataclasses.replace(SETTINGS, epochs=1, batch_size=24)
-    found, _ = trained(2, "average", tmp_path, settings)
+    state, _ = trained(2, "average", tmp_path, settings)
     ends = []
     for rank in range(2):
         network = PROBLEM.network.make(1)
@@ -120,8 +120,10 @@ def test_averaging_models_is_the_mean_of_what_each_rank_finds_alone(tmp_path):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(network(X[rows]).squeeze(1), y[rows]).backward()
             optimizer.step()
-        ends.append(torch.cat([one.detach().reshape(-1) for one in network.parameters()]))
-    assert torch.allclose(found["weights"], (ends[0] + ends[1]) / 2, rtol=1e-4, atol=1e-6)
+        ends.append(
+            torch.cat([parameter.detach().reshape(-1) for parameter in network.parameters()])
+        )
+    assert torch.allclose(state["weights"], (ends[0] + ends[1]) / 2, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

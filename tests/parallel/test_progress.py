@@ -36,12 +36,12 @@ class BreaksAt:
     """A group that breaks at one of its collectives, as when another rank dies."""
 
     def __init__(self, group, collective: int):
-        self._group, self._left = group, collective
+        self._group, self._n_left = group, collective
 
     def __getattr__(self, name):
         if name in ("sum", "mean", "broadcast"):
-            self._left -= 1
-            if self._left < 0:
+            self._n_left -= 1
+            if self._n_left < 0:
                 self._group.abort()
                 raise ProcessGroupError("killed")
         return getattr(self._group, name)
@@ -52,11 +52,11 @@ class AbortedAt(ProcessGroup):
 
     def __init__(self, collective: int):
         super().__init__(0, 2, "cpu", self)
-        self._left = collective
+        self._n_left = collective
 
     def allreduce(self, tensors, options=None):
-        self._left -= 1
-        if not self._left:
+        self._n_left -= 1
+        if not self._n_left:
             tensors[0][:2] = 1e6  # a part of the sum
             self._broken.set()
         return self
@@ -91,9 +91,9 @@ def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
 ):
     expected = from_bytes(run(tmp_path, sync=sync)[0])[0]["weights"]
     broken = run(tmp_path, sync=sync, breaks_at=breaks_at)
-    assert [type(one) for one in broken] == [ProcessGroupError, ProcessGroupError]
-    for one in broken:
-        again = run(tmp_path, sync=sync, start=one.kept)
+    assert [type(error) for error in broken] == [ProcessGroupError, ProcessGroupError]
+    for error in broken:
+        again = run(tmp_path, sync=sync, start=error.kept)
         assert torch.equal(from_bytes(again[0])[0]["weights"], expected)
 
 
@@ -134,8 +134,8 @@ def test_another_number_of_ranks_goes_on_in_the_same_epoch(n_ranks, tmp_path):
 def test_the_loss_of_an_epoch_counts_each_row_once_across_a_death(tmp_path):
     expected = progress_of(run(tmp_path)[0]).epochs
     kept = run(tmp_path, breaks_at=20)[0].kept
-    found = progress_of(run(tmp_path, start=kept)[0]).epochs
-    assert [row["loss"] for row in found] == pytest.approx([row["loss"] for row in expected])
+    rows = progress_of(run(tmp_path, start=kept)[0]).epochs
+    assert [row["loss"] for row in rows] == pytest.approx([row["loss"] for row in expected])
 
 
 def test_training_ends_early_where_it_is_told_to(tmp_path):
@@ -177,7 +177,7 @@ def test_a_checkpoint_is_replaced_whole_and_a_damaged_one_is_none(tmp_path):
     unsigned = to_bytes({"weights": torch.arange(4.0)}, TrainingProgress(step=3))
     path.write_bytes(unsigned.replace(b'"crc32"', b'"other"'))  # as older programs left it
     assert read(path) is not None
-    assert [one.name for one in tmp_path.iterdir()] == ["c.safetensors"]
+    assert [file.name for file in tmp_path.iterdir()] == ["c.safetensors"]
 
 
 @pytest.mark.parametrize("sync", ["every-step", "average", "never"])
@@ -186,7 +186,7 @@ def test_the_network_of_the_best_epoch_is_kept(sync, tmp_path):
     state, progress = from_bytes(run(tmp_path, sync=sync, settings=wild)[0])
     losses = [row["validation_loss"] for row in progress.epochs]
     network = best_network(PROBLEM.network.make(1), state)
-    held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
+    held = {name: torch.from_numpy(array) for name, array in PROBLEM.validation.items()}
     loss, _ = PROBLEM.measure(network, held, ProcessGroup(0, 1, "cpu"))
     assert loss == pytest.approx(min(losses), rel=1e-5) == progress.best
 
@@ -225,6 +225,6 @@ def test_a_network_that_writes_to_its_rows_is_measured_on_the_same_ones_again():
             return self.layer(X.sub_(1.0))
 
     network, group = Centres(), ProcessGroup(0, 1, "cpu")
-    held = {name: torch.from_numpy(one) for name, one in PROBLEM.validation.items()}
+    held = {name: torch.from_numpy(array) for name, array in PROBLEM.validation.items()}
     first = PROBLEM.measure(network, held, group)
     assert PROBLEM.measure(network, held, group) == first

@@ -256,7 +256,7 @@ def test_formations_and_their_bubbles() -> None:
     options = TrainingOptions(stages=2, batch_size=32, microbatches=8, stages_of_a_rank=2)
     formation = Formation.of(options, 5)
     assert (formation.n_pipelines, formation.n_ranks, formation.n_stages) == (2, 4, 4)
-    assert [formation.stages_of(place) for place in range(2)] == [[0, 2], [1, 3]]
+    assert [formation.stages_of(rank) for rank in range(2)] == [[0, 2], [1, 3]]
     assert formation.bubble == pytest.approx(1 / 17)
     assert Formation.of(options, 1).n_stages == 2  # where one rank is left
 
@@ -295,7 +295,7 @@ def training_of(
             raise result
     every = [progress_of(result) for result in results]
     losses = [[row["validation_loss"] for row in progress.epochs] for progress in every]
-    assert all(one == losses[0] for one in losses)
+    assert all(loss == losses[0] for loss in losses)
     return every[0]
 
 

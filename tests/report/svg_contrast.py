@@ -44,8 +44,8 @@ def luminance(colour: np.ndarray) -> float:
     return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
-def contrast(one: np.ndarray, other: np.ndarray) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(colour: np.ndarray, other: np.ndarray) -> float:
+    low, high = sorted((luminance(colour), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -113,7 +113,9 @@ class _Painter:
         _, _, width, height = map(float, root.attrib["viewBox"].split())
         self.dark, self.texts = dark, list[Text]()
         self.canvas = Image.new("RGB", (int(width * SCALE) + 1, int(height * SCALE) + 1), ground)
-        self.by_id = {one.attrib["id"]: one for one in root.iter() if "id" in one.attrib}
+        self.by_id = {
+            element.attrib["id"]: element for element in root.iter() if "id" in element.attrib
+        }
 
     def style_of(self, element: ElementTree.Element, inherited: dict[str, str]) -> dict[str, str]:
         pairs = re.findall(r"([\w-]+): ([^;]+)", element.get("style", ""))
@@ -137,7 +139,7 @@ class _Painter:
             x, y = float(element.get("x", 0)), float(element.get("y", 0))
             matrix = matrix @ _transform(f"translate({x} {y})")
             self.paint(target, matrix, self.style_of(target, {}) | style)
-        elif tag == "g" and any(one.get(LINK, "").startswith("#DejaVu") for one in element):
+        elif tag == "g" and any(glyph.get(LINK, "").startswith("#DejaVu") for glyph in element):
             self.read_text(element, matrix, style)
             return
         elif tag not in ("g", "svg"):
@@ -152,12 +154,12 @@ class _Painter:
         picture = Image.open(BytesIO(data)).convert("RGBA")
         x, y, width, height = (float(element.get(k, 0)) for k in ("x", "y", "width", "height"))
         corners = _placed(np.array([[x, y], [x + width, y + height]]), matrix)
-        (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+        (left_edge, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
         if matrix[1, 1] < 0:
             picture = picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
-        size = max(1, round(right - left)), max(1, round(bottom - top))
+        size = max(1, round(right - left_edge)), max(1, round(bottom - top))
         picture = picture.resize(size, Image.Resampling.NEAREST)
-        self.canvas.paste(picture, (round(left), round(top)), picture)
+        self.canvas.paste(picture, (round(left_edge), round(top)), picture)
 
     def paint_path(self, element, matrix: np.ndarray, style: dict[str, str]) -> None:
         lines = [_placed(line, matrix) for line in _lines(element.get("d", ""))]
@@ -167,7 +169,7 @@ class _Painter:
             if colour.startswith("url("):  # of a hatch, its ground
                 pattern = self.by_id[colour[5:-1]]
                 colour = next(
-                    one.get("fill", "none") for one in pattern if one.tag.endswith("rect")
+                    part.get("fill", "none") for part in pattern if part.tag.endswith("rect")
                 )
             if colour == "none":
                 continue
@@ -175,7 +177,7 @@ class _Painter:
             draw, width = ImageDraw.Draw(mask), float(style.get("stroke-width", 1)) * SCALE
             opacity = round(255 * whole * float(style.get(f"{what}-opacity", 1)))
             for line in lines:
-                ends = [tuple(place) for place in line]
+                ends = [tuple(point) for point in line]
                 if what == "stroke":
                     draw.line(ends, fill=opacity, width=max(1, round(width)))
                 elif len(ends) > 2:
@@ -193,9 +195,9 @@ class _Painter:
         if not points:
             return  # a space
         places = np.concatenate(points)
-        left, top = np.floor(places.min(axis=0)).astype(int).clip(0)
+        left_edge, top = np.floor(places.min(axis=0)).astype(int).clip(0)
         right, bottom = np.ceil(places.max(axis=0)).astype(int)
-        under = np.asarray(self.canvas.crop((left, top, right, bottom))).reshape(-1, 3)
+        under = np.asarray(self.canvas.crop((left_edge, top, right, bottom))).reshape(-1, 3)
         colours, counts = np.unique(under, axis=0, return_counts=True)
         colours = colours[counts >= LEAST_SHARE * len(under)]
         ink = np.array(ImageColor.getrgb(style.get("fill", "#000000"))[:3])

@@ -39,9 +39,9 @@ def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
     assert figures_in(folder) == set(charts)
     assert len(charts) == 9
     words = " ".join(part.get("aria-label") or "" for part in page.all("div"))
-    (own,) = run.explained["own"]
-    n_agree = int((own.probabilities.argmax(axis=1) == own.vote).sum())
-    assert f"photo.png: vote {own.vote}, {n_agree} of 2 members; defer to a human" in words
+    (sample,) = run.explained["own"]
+    n_agree = int((sample.probabilities.argmax(axis=1) == sample.vote).sum())
+    assert f"photo.png: vote {sample.vote}, {n_agree} of 2 members; defer to a human" in words
 
 
 @pytest.mark.slow
@@ -59,8 +59,8 @@ def test_a_refit_is_no_cell_of_a_stopped_run() -> None:
     assert sum(row["fold"] == -1 for task in run.tasks for row in task.rows) == 1
     assert (run.cells["fold"] >= 0).all()
     by_candidate = run.cells.groupby(["member", "candidate"])
-    found = run.candidates.set_index(["member", "candidate"])["loss_mean"]
-    assert found.dropna().to_dict() == by_candidate["loss"].mean()[found.notna()].to_dict()
+    losses = run.candidates.set_index(["member", "candidate"])["loss_mean"]
+    assert losses.dropna().to_dict() == by_candidate["loss"].mean()[losses.notna()].to_dict()
 
 
 def test_candidates_that_are_not_in_the_table_are_counted(tmp_path: Path, edit_run) -> None:
@@ -89,11 +89,13 @@ def test_calibration_bins_are_those_of_the_definition() -> None:
     for number in range(N_BINS):
         inside = (certainty > number / N_BINS) & (certainty <= (number + 1) / N_BINS)
         inside |= (certainty == 0) & (number == 0)
-        found = bins.loc[number + 1]
-        assert found["n"] == inside.sum()
-        assert found["certainty"] == pytest.approx(certainty[inside].mean())
-        assert found["right"] == pytest.approx(is_right[inside].mean())
-        assert (found["low"], found["high"]) == wilson(int(is_right[inside].sum()), inside.sum())
+        bin_row = bins.loc[number + 1]
+        assert bin_row["n"] == inside.sum()
+        assert bin_row["certainty"] == pytest.approx(certainty[inside].mean())
+        assert bin_row["right"] == pytest.approx(is_right[inside].mean())
+        assert (bin_row["low"], bin_row["high"]) == wilson(
+            int(is_right[inside].sum()), inside.sum()
+        )
 
 
 def test_kept_errors_defer_the_least_certain_first() -> None:

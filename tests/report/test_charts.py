@@ -61,7 +61,7 @@ def test_the_heat_map_has_each_mean_at_its_place_and_the_best_framed():
     assert sum(mesh.cmap(1.0)[:3]) > sum(mesh.cmap(0.0)[:3])
     (frame,) = by_gid(figure, "best")
     assert frame.get_center() == pytest.approx((1, 1))
-    assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == ["0.001", "0.01"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["0.001", "0.01"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["best: 1 %"]
     assert {text.get_text() for text in figure.axes[0].texts} >= {"50.0", "1.00"}
 
@@ -72,7 +72,7 @@ def test_what_has_no_mean_is_hatched():
     (image,) = figure.axes[0].images
     assert np.argwhere(np.ma.getmaskarray(image.get_array())).tolist() == [[0, 1], [1, 0]]
     assert figure.axes[0].patch.get_hatch(), "what is masked shows the ground"
-    assert "failed, or not finished" in [one.get_text() for one in figure.legends[0].get_texts()]
+    assert "failed, or not finished" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_what_was_given_up_is_hatched_over_the_mean_of_its_part():
@@ -82,12 +82,12 @@ def test_what_was_given_up_is_hatched_over_the_mean_of_its_part():
     (image,) = figure.axes[0].images
     assert np.argwhere(np.ma.getmaskarray(image.get_array())).tolist() == [[1, 2]]
     hatched = by_gid(figure, "given up")
-    assert all(one.get_hatch() for one in hatched)
-    white, ink = sorted(hatched, key=lambda one: -sum(one.get_edgecolor()[:3]))
+    assert all(patch.get_hatch() for patch in hatched)
+    white, ink = sorted(hatched, key=lambda patch: -sum(patch.get_edgecolor()[:3]))
     corners = [path.get_path().vertices.min(axis=0).tolist() for path in (white, ink)]
     assert corners == [[0.5, -0.5], [-0.5, 0.5]], "white on the dark one, ink on the bright"
     assert {"2.00", "90.0"} <= {text.get_text() for text in figure.axes[0].texts}
-    texts = [one.get_text() for one in figure.legends[0].get_texts()]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts[-2:] == ["not all folds", "failed, or not finished"]
 
 
@@ -125,18 +125,18 @@ def test_few_numbers_are_dots_with_their_mean_and_standard_deviation():
     ends = [line.get_ydata()[:2] for line in by_gid(figure, "spread")]
     assert ends[0] == pytest.approx([few.mean() - few.std(), few.mean() + few.std()])
     means = by_gid(figure, "middles")
-    assert [one.get_ydata()[0] for one in means] == pytest.approx([0.24, 0.12])
-    colours = [one.get_color() for one in means]
+    assert [mark.get_ydata()[0] for mark in means] == pytest.approx([0.24, 0.12])
+    colours = [mark.get_color() for mark in means]
     assert colours[0] != colours[1], "the best stands out"
     assert not by_gid(figure, "boxes")
 
 
 def test_many_numbers_are_in_a_box_after_tukey():
-    many = np.random.default_rng(0).random(12)
-    figure = drawn(samples_chart([Sample(0, many)], R2, "", "a"))
+    values = np.random.default_rng(0).random(12)
+    figure = drawn(samples_chart([Sample(0, values)], R2, "", "a"))
     (bar,) = by_gid(figure, "boxes")
     box = bar.get_bbox()
-    q1, middle, q3 = np.percentile(many, [25, 50, 75])
+    q1, middle, q3 = np.percentile(values, [25, 50, 75])
     assert (box.y0, box.y1) == pytest.approx((q1, q3))
     assert strokes(figure, "middles")[0, :, 1] == pytest.approx([middle, middle])
     assert "quartiles" in how_to_read(12, "member")
@@ -153,9 +153,9 @@ def test_a_failed_number_is_a_cross_and_not_a_dot():
 
 def test_series_have_bands_and_one_key():
     x, y = np.arange(3), np.array([0.1, 0.2, 0.3])
-    one = Series(x, y, "a", (y - 0.05, y + 0.05), {"color": VERMILLION})
+    series = Series(x, y, "a", (y - 0.05, y + 0.05), {"color": VERMILLION})
     panels = [
-        Panel([one, Series(x, y, "b")], f"x{i}", "error", scales=("linear", "percent"))
+        Panel([series, Series(x, y, "b")], f"x{i}", "error", scales=("linear", "percent"))
         for i in range(2)
     ]
     figure = drawn(series_chart(panels, "A title"))

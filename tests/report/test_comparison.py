@@ -30,9 +30,9 @@ def test_the_table_has_the_figures_of_each_run(make_run, edit_run):
 
 
 def test_only_options_that_differ_and_matter_are_named():
-    one = {"seed": 0, "log_c": [-3, 6], "results": "a"}
-    two = {"seed": 1, "log_c": [-3, 6], "results": "b", "limit": 5}
-    assert differing_options([one, two]) == [("--seed", ["0", "1"]), ("--limit", ["–", "5"])]
+    first = {"seed": 0, "log_c": [-3, 6], "results": "a"}
+    second = {"seed": 1, "log_c": [-3, 6], "results": "b", "limit": 5}
+    assert differing_options([first, second]) == [("--seed", ["0", "1"]), ("--limit", ["–", "5"])]
 
 
 def test_the_page_needs_nothing_else_and_changes_no_run(make_run, tmp_path, capsys):

@@ -108,8 +108,8 @@ def test_decision_values_have_no_calibration(probabilities: bool) -> None:
 
 def test_a_class_without_samples_has_no_curve() -> None:
     values = values_of(3)
-    some = values.truth != 2
-    few = ClassValues(values.truth[some], values.values[some], values.classes, values.names, True)
+    mask = values.truth != 2
+    few = ClassValues(values.truth[mask], values.values[mask], values.classes, values.names, True)
     assert [name for name, *_ in few.sides] == ["class 0", "class 1"]
     nobody = ClassValues(
         np.zeros(5, int), values.values[:5, :2], np.arange(2), values.names[:2], True

@@ -94,7 +94,7 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "phrase"),
     [
         ("svm_grid", "No candidate has a score yet."),
         ("pagerank", "There are no scores yet."),
@@ -103,6 +103,6 @@ def test_a_cross_validation_says_whether_the_best_differs_from_the_second(make_r
         ("cross_validate", "No candidate has all of its folds yet."),
     ],
 )
-def test_a_record_alone_has_a_page(tmp_path, command, said):
+def test_a_record_alone_has_a_page(tmp_path, command, phrase):
     (tmp_path / "run.json").write_text(f'{{"command": "{command}"}}')
-    assert said in Page(write_report(tmp_path)).text
+    assert phrase in Page(write_report(tmp_path)).text

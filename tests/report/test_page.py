@@ -273,19 +273,19 @@ def test_an_unfinished_run_draws_what_is_there(make_unfinished, status, words):
 
 
 @pytest.mark.parametrize(
-    ("n_folds", "said", "not_drawn"),
+    ("n_folds", "phrase", "not_drawn"),
     [
         (4, "The best is C = 10, gamma = 0.01.", set()),
         # One fold of four is no score, so there is no best gamma to draw.
         (1, "No candidate has a score yet.", {"fold_errors_best", "heat_map"}),
     ],
 )
-def test_a_single_candidate(make_run, n_folds, said, not_drawn):
+def test_a_single_candidate(make_run, n_folds, phrase, not_drawn):
     folder = make_run(C=(10.0,), gamma=(0.01,), change=lambda cells: cells.head(n_folds))
     text = Page(write_report(folder)).text
     assert FIGURES - figures_in(folder) == not_drawn
     assert "1 C × 1 gamma" in text
-    assert said in text
+    assert phrase in text
 
 
 def test_a_redraw_gives_equal_files(grid_page, tmp_path):

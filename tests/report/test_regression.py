@@ -30,7 +30,9 @@ def test_intervals_are_drawn_in_the_order_of_predictions(table: pd.DataFrame) ->
     line, inside, outside = over_rows.get_lines()
     assert np.all(np.diff(line.get_ydata()) >= 0)
     assert [len(dots.get_xdata()) for dots in (line, inside, outside)] == [40, 37, 3]
-    (band,) = [one for one in over_rows.collections if isinstance(one, PolyCollection)]
+    (band,) = [
+        collection for collection in over_rows.collections if isinstance(collection, PolyCollection)
+    ]
     assert band.get_datalim(over_rows.transData).height == pytest.approx(14, abs=0.1)
     _, far = against_error.get_lines()
     np.testing.assert_allclose(far.get_ydata(), far.get_xdata())  # twice half the width

@@ -26,7 +26,7 @@ def test_one_run_is_compared_with_nothing(make_run):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "phrase"),
     [
         (["absent"], "report: RUN must be a run folder that exists, got 'absent': name a folder"),
         (["."], "RUN must be a run folder with a run.json"),
@@ -40,13 +40,13 @@ def test_one_run_is_compared_with_nothing(make_run):
     ],
 )
 def test_what_cannot_be_read_or_written_is_one_line_and_status_2(
-    make_run, argv, said, tmp_path, monkeypatch, capsys
+    make_run, argv, phrase, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     (make_run() / "heat_map.svg").mkdir()  # stands in for any refusal of the file system
     assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert phrase in line
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "phrase"),
     [
         ([], "report: RUN must be a run folder, got none; "),
         (["--compare", "page.html"], "report: RUN must be a run folder, got none; "),
@@ -68,10 +68,10 @@ def test_a_terminal_that_takes_nothing_costs_no_page(make_run):
         (["run", "--compare"], "report: --compare: expected one argument"),
     ],
 )
-def test_a_misspelt_command_line_is_one_line_and_status_2(argv, said, capsys):
+def test_a_misspelt_command_line_is_one_line_and_status_2(argv, phrase, capsys):
     assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert phrase in line
 
 
 def test_help_lists_arguments_and_options(capsys):
@@ -83,10 +83,10 @@ def test_help_lists_arguments_and_options(capsys):
 
 
 def test_an_option_may_stand_before_the_runs_and_among_them(make_run, tmp_path, capsys):
-    one, two = make_run(name="one"), make_run(name="two")
+    first, second = make_run(name="one"), make_run(name="two")
     page = tmp_path / "page.html"
-    assert main([str(one), "--compare", str(page), str(two)]) == 0
-    assert main(["--compare", str(page), str(one), str(two)]) == 0
+    assert main([str(first), "--compare", str(page), str(second)]) == 0
+    assert main(["--compare", str(page), str(first), str(second)]) == 0
     assert capsys.readouterr().out.split() == [str(page)] * 2
 
 

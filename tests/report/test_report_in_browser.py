@@ -16,7 +16,10 @@ def page(request, browser, grid_page):
     page.problems = []
     page.on("console", lambda message: page.problems.append(message.text))
     page.on(
-        "request", lambda asked: asked.url.startswith("http") and page.problems.append(asked.url)
+        "request",
+        lambda http_request: (
+            http_request.url.startswith("http") and page.problems.append(http_request.url)
+        ),
     )
     page.goto(grid_page.as_uri())
     yield page
@@ -220,13 +223,13 @@ def test_the_arrow_keys_go_from_value_to_value(page):
     values = page.locator(f"figure:has({HEAT_MAP}) .walk")
     page.locator(f"a.enlarge:has({HEAT_MAP})").focus()
     page.keyboard.press("Tab")
-    said = []
+    labels = []
     for key in ("Home", "ArrowRight", "ArrowUp", "ArrowDown", "ArrowLeft"):
         page.keyboard.press(key)
-        said.append(values.get_attribute("aria-valuetext").partition(":")[0])
-        assert page.locator(".tip").text_content().startswith(said[-1])
+        labels.append(values.get_attribute("aria-valuetext").partition(":")[0])
+        assert page.locator(".tip").text_content().startswith(labels[-1])
     low, right, up = "C = 0.1, gamma = 0.0001", "C = 1, gamma = 0.0001", "C = 1, gamma = 0.001"
-    assert said == [low, right, up, right, low]
+    assert labels == [low, right, up, right, low]
     ring, box = page.locator(".ring").bounding_box(), plot.bounding_box()
     assert box["x"] < ring["x"] < box["x"] + box["width"] / 3
     page.keyboard.press("Escape")

@@ -182,7 +182,7 @@ def test_conditions_hold_as_they_are_read(folder: Path, where: str, expected: li
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "phrase"),
     [
         ("test_eror < 1", "got 'test_eror'; did you mean test_error?"),
         ("test < 1", "got 'test'; did you mean test_error or test_score?"),
@@ -203,11 +203,11 @@ def test_conditions_hold_as_they_are_read(folder: Path, where: str, expected: li
         ("@x == 1", "must be a column, a comparison"),
     ],
 )
-def test_a_condition_that_is_none_is_refused(where: str, said: str) -> None:
+def test_a_condition_that_is_none_is_refused(where: str, phrase: str) -> None:
     with pytest.raises(InputError) as refused:
         Condition.parse(where)
     assert str(refused.value).startswith("where must ")
-    assert said in str(refused.value)
+    assert phrase in str(refused.value)
 
 
 def test_what_has_no_value_comes_last_either_way(folder: Path) -> None:

@@ -38,7 +38,10 @@ def page(request, browser, runs_page):
     page.problems = []
     page.on("console", lambda message: page.problems.append(message.text))
     page.on(
-        "request", lambda asked: asked.url.startswith("http") and page.problems.append(asked.url)
+        "request",
+        lambda http_request: (
+            http_request.url.startswith("http") and page.problems.append(http_request.url)
+        ),
     )
     page.goto(runs_page.as_uri())
     yield page

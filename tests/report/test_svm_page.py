@@ -15,9 +15,9 @@ from .page_reader import Page, figures_in
 
 
 def chart(report, name):
-    (found,) = [one for one in charts_of(report.sections()) if one.name == name]
+    (named_figure,) = [figure for figure in charts_of(report.sections()) if figure.name == name]
     with figure_style():
-        return found.draw()
+        return named_figure.draw()
 
 
 def test_all_pieces_are_read(make_run):
@@ -28,7 +28,7 @@ def test_all_pieces_are_read(make_run):
     assert {row["gamma"] for row in run.tasks[0].rows} == {1e-4}
     assert run.predictions is not None
     assert len(run.predictions) == 6
-    assert {row: one.shape for row, one in run.wrong_images.items()} == {4: (4, 3), 5: (4, 3)}
+    assert {row: image.shape for row, image in run.wrong_images.items()} == {4: (4, 3), 5: (4, 3)}
     assert run.best is not None
     assert (run.best.C, run.best.gamma) == (10.0, 0.01)
 
@@ -78,7 +78,7 @@ def test_candidates_of_a_stopped_run_are_ranked_by_their_score_or_accuracy(make_
 def test_the_folds_of_every_C_are_drawn_at_the_best_gamma(make_run):
     run = read_run(make_run())
     axes = chart(run, "fold_errors_best").axes[0]
-    (shown,) = [one for one in axes.lines if one.get_gid() == "dots"]
+    (shown,) = [line for line in axes.lines if line.get_gid() == "dots"]
     at_best = run.cells[run.cells["gamma"] == 0.01]
     heights = shown.get_ydata()[::3]
     assert np.sort(heights) == pytest.approx(np.sort(at_best["error"]))
@@ -139,13 +139,13 @@ def test_draws_are_no_grid_and_stand_where_they_are(make_run, edit_run):
     edit_run(folder, best=None, options={**options, **none, "strategy": "random", "n_iter": 20})
     run = read_run(folder)
     axes = chart(run, "heat_map").axes[0]
-    marks = {one.get_gid(): one.get_offsets() for one in axes.collections}
+    marks = {collection.get_gid(): collection.get_offsets() for collection in axes.collections}
     assert set(marks) == {"draws", "failed", "best"}
     expected = run.points()
-    there = expected[expected["score_mean"].notna()]
-    assert len(marks["draws"]) == len(there) == 19
+    scored_points = expected[expected["score_mean"].notna()]
+    assert len(marks["draws"]) == len(scored_points) == 19
     assert len(marks["failed"]) == 1
-    assert {*np.round(marks["draws"][:, 0], 9)} == {*there["C"].round(9)}
+    assert {*np.round(marks["draws"][:, 0], 9)} == {*scored_points["C"].round(9)}
     best = run.candidates.iloc[0]
     np.testing.assert_allclose(marks["best"], [[best["C"], best["gamma"]]])
     np.testing.assert_allclose(marks["draws"][-1], marks["best"][0], err_msg="no other hides it")
@@ -161,7 +161,9 @@ def test_draws_of_one_c_each_have_no_chart_of_folds(make_run, edit_run):
 
     folder = make_run(change=plain)
     edit_run(folder, best=None, options={"strategy": "random", "folds": 4})
-    assert "fold_errors_best" not in {one.name for one in charts_of(read_run(folder).sections())}
+    assert "fold_errors_best" not in {
+        figure.name for figure in charts_of(read_run(folder).sections())
+    }
 
 
 @pytest.mark.parametrize(
@@ -220,11 +222,11 @@ def test_what_was_given_up_is_hatched_and_no_mean(make_run, edit_run):
     assert run.means().loc[1e-4].isna().all()
     assert run.means().loc[1e-3].notna().tolist() == [True] * 4 + [False]
     figure = chart(run, "heat_map")
-    assert any(one.get_gid() == "given up" for one in figure.axes[0].patches)
-    (map_,) = [one for one in charts_of(run.sections()) if one.name == "heat_map"]
+    assert any(patch.get_gid() == "given up" for patch in figure.axes[0].patches)
+    (map_,) = [figure for figure in charts_of(run.sections()) if figure.name == "heat_map"]
     assert "What is hatched was given up" in map_.caption
     plain = read_run(make_run(name="plain"))
-    (map_,) = [one for one in charts_of(plain.sections()) if one.name == "heat_map"]
+    (map_,) = [figure for figure in charts_of(plain.sections()) if figure.name == "heat_map"]
     assert "hatched" not in map_.caption
 
 
@@ -234,13 +236,15 @@ def test_folds_of_the_best_gamma_are_those_that_were_tried(make_run, edit_run):
     record = json.loads((folder / "run.json").read_text())
     edit_run(folder, best=record["best"] | {"gamma": 1e-3})
     (folds,) = [
-        one for one in charts_of(read_run(folder).sections()) if one.name == "fold_errors_best"
+        figure
+        for figure in charts_of(read_run(folder).sections())
+        if figure.name == "fold_errors_best"
     ]
     assert "A C that was not tried on all folds" in folds.caption
     (dots,) = [
-        one
-        for one in chart(read_run(folder), "fold_errors_best").axes[0].lines
-        if one.get_gid() == "dots"
+        line
+        for line in chart(read_run(folder), "fold_errors_best").axes[0].lines
+        if line.get_gid() == "dots"
     ]
     assert len(dots.get_xydata()) == 3 * (4 * 4 + 2)
 

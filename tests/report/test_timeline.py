@@ -55,7 +55,7 @@ def test_the_time_between_a_stop_and_its_resumption_is_cut_out():
 
 
 def test_a_time_without_a_worker_is_not_called_a_stop():
-    tasks = [replace(one, session=1) for one in (task("a", 0, 6), task("b", 106, 5))]
+    tasks = [replace(entry, session=1) for entry in (task("a", 0, 6), task("b", 106, 5))]
     figure = drawn(timeline(tasks))
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts == ["5 %", "5 %", "no worker for 1 min 40 s"]

@@ -106,11 +106,11 @@ def test_runs_of_two_commands_have_the_same_folds(tmp_path):
 
 
 def test_without_the_same_folds_predictions_decide(make_run, on_other_folds):
-    few, many = np.zeros(200, int), np.zeros(200, int)
+    few, many_wrong = np.zeros(200, int), np.zeros(200, int)
     few[:3] = 1
-    many[2:22] = 1  # 2 are wrong in the first alone, 19 in the second alone
+    many_wrong[2:22] = 1  # 2 are wrong in the first alone, 19 in the second alone
     folders = [make_run(name="few"), make_run(name="many")]
-    for seed, (folder, wrong) in enumerate(zip(folders, (few, many), strict=True)):
+    for seed, (folder, wrong) in enumerate(zip(folders, (few, many_wrong), strict=True)):
         on_other_folds(folder, seed, wrong)
     finding = by_test_samples(read(*folders))
     assert finding.p_values[0] == pytest.approx(binomtest(2, 21).pvalue)
@@ -137,10 +137,12 @@ def test_numbers_are_compared_by_their_absolute_errors(make_run, edit_run, on_ot
 
 
 @pytest.mark.parametrize(
-    ("n_wrong", "said"),
+    ("n_wrong", "beginning"),
     [(60, "one is significantly better than two"), (12, "It is not certain that one is better")],
 )
-def test_without_predictions_intervals_decide(make_run, edit_run, on_other_folds, n_wrong, said):
+def test_without_predictions_intervals_decide(
+    make_run, edit_run, on_other_folds, n_wrong, beginning
+):
     folders = [make_run(name="one"), make_run(name="two")]
     for seed, (folder, wrong) in enumerate(zip(folders, (10, n_wrong), strict=True)):
         on_other_folds(folder, seed)
@@ -148,7 +150,7 @@ def test_without_predictions_intervals_decide(make_run, edit_run, on_other_folds
     assert by_test_samples(read(*folders)) is None
     assert by_intervals(read(*folders)) is not None
     sentence = verdict(read(*folders))
-    assert sentence.startswith(said)
+    assert sentence.startswith(beginning)
     assert "(by whether 95 % intervals overlap)." in sentence
     assert "p =" not in sentence
 

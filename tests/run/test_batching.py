@@ -51,11 +51,11 @@ def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers: int) ->
     batches = batch_tasks(tasks, n_workers, ())
     assert [task for batch in batches for task in batch] == tasks
     assert len(batches) < 20 * batching.BATCHES_PER_WORKER * n_workers
-    left = sum(task.cost for task in tasks)
+    cost_left = sum(task.cost for task in tasks)
     for batch in batches:
         cost = sum(task.cost for task in batch)
-        assert len(batch) == 1 or cost <= left / n_workers / batching.BATCHES_PER_WORKER
-        left -= cost
+        assert len(batch) == 1 or cost <= cost_left / n_workers / batching.BATCHES_PER_WORKER
+        cost_left -= cost
     assert all(len(batch) == 1 for batch in batches[-n_workers:])
 
 
@@ -87,12 +87,12 @@ def test_a_task_that_raises_is_tried_again_by_itself(
     few_tasks: None, tmp_path: Path, one_worker: Client
 ) -> None:
     tasks = [Number(value) for value in range(60)]
-    found = {
-        one.task.value: one
-        for one in OnCluster(one_worker).outcomes(fail_at_first, str(tmp_path), tasks)
+    outcomes = {
+        outcome.task.value: outcome
+        for outcome in OnCluster(one_worker).outcomes(fail_at_first, str(tmp_path), tasks)
     }
-    assert found.pop(3).error == "OSError: try again"
-    assert {value: one.result for value, one in found.items()} == {
+    assert outcomes.pop(3).error == "OSError: try again"
+    assert {value: outcome.result for value, outcome in outcomes.items()} == {
         value: value for value in range(60) if value != 3
     }
     tries = {value: len((tmp_path / str(value)).read_text()) for value in range(60)}
@@ -111,9 +111,12 @@ def die_on_three(shared: int, task: Number) -> int:
 def test_a_task_that_kills_its_worker_fails_alone(few_tasks: None) -> None:
     tasks = [Number(value) for value in range(40)]
     with open_cluster("local", 2) as client:
-        found = {one.task.value: one for one in OnCluster(client).outcomes(die_on_three, 5, tasks)}
-    assert "its worker died" in found.pop(3).error
-    assert {value: one.result for value, one in found.items()} == {
+        outcomes = {
+            outcome.task.value: outcome
+            for outcome in OnCluster(client).outcomes(die_on_three, 5, tasks)
+        }
+    assert "its worker died" in outcomes.pop(3).error
+    assert {value: outcome.result for value, outcome in outcomes.items()} == {
         value: 5 + value for value in range(40) if value != 3
     }
 
@@ -126,7 +129,7 @@ def test_a_batch_that_has_taken_long_ends(monkeypatch: pytest.MonkeyPatch) -> No
     tasks = tuple(Number(value) for value in range(4))
     for seconds, values in ((math.inf, [0, 1, 2, 3]), (-1.0, [0])):
         monkeypatch.setattr(batching, "SECONDS_OF_A_BATCH", seconds)
-        assert [one["result"] for one in run_batch(value_of, 0, tasks)] == values
+        assert [entry["result"] for entry in run_batch(value_of, 0, tasks)] == values
 
 
 def test_tasks_of_batches_that_ended_are_handed_out_anew(
@@ -134,23 +137,25 @@ def test_tasks_of_batches_that_ended_are_handed_out_anew(
 ) -> None:
     monkeypatch.setattr(batching, "run_batch", first_alone)
     tasks = [Number(value, cost=100.0 - value) for value in range(60)]
-    found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
-    assert sorted(one.result for one in found) == list(range(60))
+    outcomes = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
+    assert sorted(outcome.result for outcome in outcomes) == list(range(60))
 
 
-def first_alone(work: Work, shared: Any, tasks: Sequence[Number], *more: Any, **named: Any) -> Any:
+def first_alone(
+    work: Work, shared: Any, tasks: Sequence[Number], *arguments: Any, **named: Any
+) -> Any:
     """As if the first task of a batch had taken all its time."""
-    return run_batch(work, shared, tasks[:1], *more, **named)
+    return run_batch(work, shared, tasks[:1], *arguments, **named)
 
 
 def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker: Client) -> None:
     tasks = [Number(value) for value in range(40)]
-    found = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
-    assert any(one.has_next for one in found)
-    assert not found[-1].has_next
+    outcomes = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
+    assert any(outcome.has_next for outcome in outcomes)
+    assert not outcomes[-1].has_next
     batch = {task: batch for batch in batch_tasks(tasks, 1, ()) for task in batch}
-    for one, after in pairwise(found):
-        assert not one.has_next or batch[one.task] == batch[after.task]
+    for outcome, after in pairwise(outcomes):
+        assert not outcome.has_next or batch[outcome.task] == batch[after.task]
 
 
 def test_processes_that_end_after_some_tasks_do_one_at_a_time(
@@ -158,4 +163,4 @@ def test_processes_that_end_after_some_tasks_do_one_at_a_time(
 ) -> None:
     tasks = [Number(value) for value in range(40)]
     runner = OnCluster(one_worker, Recycling(n_tasks=100))
-    assert not any(one.has_next for one in runner.outcomes(value_of, 0, tasks))
+    assert not any(outcome.has_next for outcome in runner.outcomes(value_of, 0, tasks))

@@ -90,8 +90,8 @@ def test_what_is_no_option_is_named(text: str, message: str, tmp_path: Path) -> 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("none.yaml", "none.json"):
         assert main(["svm-grid", "--config", name]) == 2
-        assert "--config must be a" in (said := capsys.readouterr().err)
-        assert f"got {name} (No such file or directory)" in said
+        assert "--config must be a" in (message := capsys.readouterr().err)
+        assert f"got {name} (No such file or directory)" in message
     assert main(["svm-grid", "--config"]) == 2
     assert "--config: expected one argument" in capsys.readouterr().err
 

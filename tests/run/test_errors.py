@@ -12,10 +12,12 @@ from pipelines.run.errors import RunStopped, stop_if_lost
 
 @pytest.mark.parametrize("error", [CommClosedError("closed"), TimeoutError()])
 def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error: Exception) -> None:
-    def asked(*_: Any, **__: Any) -> None:
+    def raise_error(*_: Any, **__: Any) -> None:
         raise error
 
-    client = SimpleNamespace(status="running", sync=asked, scheduler=SimpleNamespace(identity=None))
+    client = SimpleNamespace(
+        status="running", sync=raise_error, scheduler=SimpleNamespace(identity=None)
+    )
     with pytest.raises(RunStopped, match=r"^the scheduler at tcp://there no longer responds$"):
         stop_if_lost(client, "tcp://there")
 

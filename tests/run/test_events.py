@@ -40,12 +40,14 @@ def runner(request: pytest.FixtureRequest) -> Runner:
 def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
     tasks = [Slow("a"), Slow("b")]
     event = list(runner.outcomes_and_events(report_three_times, 1.1, tasks))
-    outcomes = [one for one in event if not isinstance(one, ProgressEvent)]
+    outcomes = [entry for entry in event if not isinstance(entry, ProgressEvent)]
     assert sorted(outcome.result for outcome in outcomes) == ["a", "b"]
     for task in tasks:
-        of_task = [one for one in event if isinstance(one, ProgressEvent) and one.task == task.name]
-        assert [one.share for one in of_task[:2]] == pytest.approx([1 / 3, 2 / 3])
-        assert [list(one.rows) for one in of_task[:2]] == [[{"turn": 1}], [{"turn": 2}]]
+        of_task = [
+            entry for entry in event if isinstance(entry, ProgressEvent) and entry.task == task.name
+        ]
+        assert [entry.share for entry in of_task[:2]] == pytest.approx([1 / 3, 2 / 3])
+        assert [list(entry.rows) for entry in of_task[:2]] == [[{"turn": 1}], [{"turn": 2}]]
         assert of_task[0].worker == outcomes[0].worker
         assert of_task[0].seconds >= 1.0
         assert of_task[1].started == pytest.approx(of_task[0].started + of_task[0].seconds)
@@ -53,11 +55,11 @@ def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
 
 def test_a_short_task_tells_nothing(runner: Runner) -> None:
     event = list(runner.outcomes_and_events(report_three_times, 0.0, [Slow("a")]))
-    assert [type(one).__name__ for one in event] == ["Outcome"]
+    assert [type(entry).__name__ for entry in event] == ["Outcome"]
 
 
 def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner: Runner) -> None:
-    assert [one.result for one in runner.outcomes(plain, 0.0, [Slow("a")])] == ["a"]
+    assert [outcome.result for outcome in runner.outcomes(plain, 0.0, [Slow("a")])] == ["a"]
 
 
 def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +70,9 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     assert sent == []
     now[0] = 1.5
     report(0.2, [{"n": 2}])
-    assert [(one["share"], one["rows"]) for one in sent] == [(0.2, [{"n": 1}, {"n": 2}])]
+    assert [(message["share"], message["rows"]) for message in sent] == [
+        (0.2, [{"n": 1}, {"n": 2}])
+    ]
     now[0] = 3.0
     report(0.205)  # not even a hundredth further
     assert len(sent) == 1

@@ -51,10 +51,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def stopped_run(command: str, path: Path, **more: Any) -> tuple[Path, Any]:
+def stopped_run(command: str, path: Path, **changes: Any) -> tuple[Path, Any]:
     """A folder as a stopped run leaves it, with these options."""
     module = importlib.import_module(f"pipelines.{command}")
-    options = {**asdict(module.Options()), **more}
+    options = {**asdict(module.Options()), **changes}
     path.mkdir()
     about = {"command": command, "status": "stopped", "options": options}
     (path / "run.json").write_text(json.dumps(about))
@@ -67,14 +67,14 @@ def test_what_a_run_names_is_not_imported(
     command: str, name: str, dry: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value = NAMED[command][name]
-    values = [one.format(folder=folder) for one in ([value] if isinstance(value, str) else value)]
-    own = values[0] if isinstance(value, str) else values
-    run, module = stopped_run(command, folder / "run", **{name: own})
+    values = [text.format(folder=folder) for text in ([value] if isinstance(value, str) else value)]
+    option_value = values[0] if isinstance(value, str) else values
+    run, module = stopped_run(command, folder / "run", **{name: option_value})
     assert module.main(["--resume", str(run), *dry]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"--{name} of the run in {run} names code" in said
-    assert said.rstrip().endswith(f"resume with --{name} {shlex.join(values)}")
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert f"--{name} of the run in {run} names code" in message
+    assert message.rstrip().endswith(f"resume with --{name} {shlex.join(values)}")
     assert not (folder / "mark").exists()
 
 

@@ -50,10 +50,10 @@ def stopped(command: str, folder: Path, *options: str) -> tuple[Path, list[str]]
 def refused(command: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert importlib.import_module(f"pipelines.{command}").main(words) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert ("--accept-changed" in said) is ("--space" not in said)
-    return said
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert ("--accept-changed" in message) is ("--space" not in message)
+    return message
 
 
 def test_a_function_is_its_source_and_what_it_imports_beside_it(
@@ -69,9 +69,9 @@ def test_a_function_is_its_source_and_what_it_imports_beside_it(
     assert main([*again, *cv]) == 0
     stop(run)
     (mine / "sizes.py").write_text("N = 3  # still\n")
-    said = refused("svm_grid", [*again, *cv], capsys)
+    message = refused("svm_grid", [*again, *cv], capsys)
     now = identity.digest_of(mine / "sizes.py")
-    assert f"sizes.py of --cv was {digests['sizes.py'][:12]}… and is {now[:12]}…" in said
+    assert f"sizes.py of --cv was {digests['sizes.py'][:12]}… and is {now[:12]}…" in message
     assert main([*again, *cv, "--accept-changed"]) == 0
     (accepted,) = record(run)["accepted"]
     assert accepted["changed"] == {
@@ -87,7 +87,7 @@ def stop(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "option", "before", "after", "more"),
+    ("command", "option", "before", "after", "extra_options"),
     [
         (
             "cross_validate",
@@ -117,13 +117,13 @@ def test_a_file_is_its_content(
     option: str,
     before: str,
     after: str,
-    more: list[str],
+    extra_options: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "named.yaml"
     path.write_text(before)
-    run, again = stopped(command, tmp_path / "run", f"--{option}", str(path), *more)
+    run, again = stopped(command, tmp_path / "run", f"--{option}", str(path), *extra_options)
     path.write_text(after)
     assert f"content of --{option} was " in refused(command, again, capsys)
     path.write_text(before)
@@ -143,8 +143,8 @@ def test_personal_vectors_of_a_graph_are_their_content(
     assert main([*files, *ON_THREADS, "--quiet", "--results", str(run)]) == 0
     stop(run)
     (tmp_path / "jumps.csv").write_text("node,weight\ny,1\n")
-    said = refused("pagerank", ["--resume", str(run)], capsys)
-    assert "content of --personalise was" in said
+    message = refused("pagerank", ["--resume", str(run)], capsys)
+    assert "content of --personalise was" in message
 
 
 ESTIMATOR = """
@@ -161,17 +161,26 @@ def test_an_estimator_is_its_source_for_resume_and_extend(
 
     path = mine / "own_estimator.py"
     path.write_text(ESTIMATOR)
-    own = ["--estimator", "own_estimator.Nearest"]
-    asked = [*own, "--param", "n_neighbors=1,3", "--folds", "2"]
-    run, again = stopped("cross_validate", mine / "run", *asked)
+    estimator_option = ["--estimator", "own_estimator.Nearest"]
+    words = [*estimator_option, "--param", "n_neighbors=1,3", "--folds", "2"]
+    run, again = stopped("cross_validate", mine / "run", *words)
     path.write_text(ESTIMATOR.replace("pass", "weights = 'distance'"))
     assert "own_estimator.py of --estimator was" in refused(
-        "cross_validate", [*again, *own], capsys
+        "cross_validate", [*again, *estimator_option], capsys
     )
-    wider = [*SMALL, *own, "--param", "n_neighbors=1,5", "--folds", "2", "--extend", str(run)]
+    wider = [
+        *SMALL,
+        *estimator_option,
+        "--param",
+        "n_neighbors=1,5",
+        "--folds",
+        "2",
+        "--extend",
+        str(run),
+    ]
     wider += ["--results", str(mine / "wider")]
-    said = refused("cross_validate", wider, capsys)
-    assert f"--extend {run} must go on with what it began with, but own_estimator.py was" in said
+    message = refused("cross_validate", wider, capsys)
+    assert f"--extend {run} must go on with what it began with, but own_estimator.py was" in message
     assert main([*wider, "--accept-changed"]) == 0
     (accepted,) = record(mine / "wider")["accepted"]
     assert list(accepted["changed"]) == ["own_estimator.py"]
@@ -213,8 +222,8 @@ def test_another_version_is_refused_with_both_named(
 
     was = record(run)["identity"]["versions"]["scikit-learn"]
     other_version("scikit-learn", "1.0.1", monkeypatch)
-    said = refused("svm_grid", ["--resume", str(run)], capsys)
-    assert f"but scikit-learn was {was} and is 1.0.1: its rows would be of both" in said
+    message = refused("svm_grid", ["--resume", str(run)], capsys)
+    assert f"but scikit-learn was {was} and is 1.0.1: its rows would be of both" in message
     with pytest.raises(InputError, match=r"scikit-learn was .* accept_changed"):
         svm_grid.run(resume=str(run), quiet=True)
     svm_grid.run(resume=str(run), quiet=True, accept_changed=True)
@@ -277,10 +286,10 @@ def test_a_run_from_before_is_resumed_and_says_what_is_not_known(
     about["versions"]["scikit-learn"] = "1.0.1"
     (run / "run.json").write_text(json.dumps(about))
     assert main(["--resume", str(run)]) == 0
-    said = capsys.readouterr().out
-    assert "does not say which files, code and packages it began with" in said
+    output = capsys.readouterr().out
+    assert "does not say which files, code and packages it began with" in output
     now = metadata.version("scikit-learn")
-    assert f"scikit-learn was 1.0.1 and is {now}" in said
+    assert f"scikit-learn was 1.0.1 and is {now}" in output
     assert "identity" in record(run)
     assert len(record(run)["accepted"]) == 1
 
@@ -375,9 +384,9 @@ def test_an_edited_space_is_refused_even_where_changes_are_accepted(
     space.write_text(space.read_text() + "# other\n")
     capsys.readouterr()
     assert importlib.import_module("pipelines.nn_bagging").main([*again, "--accept-changed"]) == 2
-    said = capsys.readouterr().err
-    assert "content of --space was" in said
-    assert "or accept it" not in said
+    message = capsys.readouterr().err
+    assert "content of --space was" in message
+    assert "or accept it" not in message
 
 
 def test_two_files_of_one_name_are_both_compared(mine: Path) -> None:

@@ -38,8 +38,8 @@ def outer(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 def run(command: str, folder: str, cluster: str) -> str:
     options = {"results": folder, "cluster": cluster, "quiet": True, "dashboard": "off"}
-    found = import_module(f"pipelines.{command}").run(**options, **SMALL[command])
-    return str(found.record["status"])
+    result = import_module(f"pipelines.{command}").run(**options, **SMALL[command])
+    return str(result.record["status"])
 
 
 def run_as_task(outer: Client, *how: Any) -> Any:

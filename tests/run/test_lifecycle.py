@@ -91,8 +91,8 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
 
     def go_on(*lines: dict[str, Any]) -> None:
         with open_session(SVM_GRID, RunOptions(resume=str(path)), quiet_echo) as session:
-            for one in lines:
-                session.journal.append(one)
+            for entry in lines:
+                session.journal.append(entry)
             raise KeyboardInterrupt
 
     for lines in ([line], []):  # written now, and found there

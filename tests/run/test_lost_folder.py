@@ -63,8 +63,10 @@ def run(
 
 
 COMMANDS = [
-    pytest.param(one, marks=pytest.mark.slow) if one in ("nn_bagging", "data_parallel") else one
-    for one in SMALL
+    pytest.param(command_name, marks=pytest.mark.slow)
+    if command_name in ("nn_bagging", "data_parallel")
+    else command_name
+    for command_name in SMALL
 ]
 
 

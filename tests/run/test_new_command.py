@@ -33,9 +33,9 @@ def test_a_command_of_one_file_has_all_that_others_have(
     run = tmp_path / "run"
     words = ["--dataset", str(table), "--target", "y", "--cluster", "threads"]
     assert main(["constant", *words, "--results", str(run)]) == 0
-    said = capsys.readouterr().out
-    assert "constants  5 of numbers" in said
-    assert "constant   2\n" in said  # the median, which is nearest to all
+    output = capsys.readouterr().out
+    assert "constants  5 of numbers" in output
+    assert "constant   2\n" in output  # the median, which is nearest to all
 
     # Its answer, its rows and its page.
     record = json.loads((run / "run.json").read_text())
@@ -91,7 +91,7 @@ def test_an_answer_that_breaks_its_schema_ends_the_run_in_a_line(
     monkeypatch.setattr(toy.Constant, "answer", answer)
     words = ["--dataset", str(table), "--target", "y", "--cluster", "threads"]
     assert main(["constant", *words, "--results", str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("constant: the answer cannot be recorded: n_failed: ")
-    assert "finished fits are saved in" in said
-    assert "Traceback" not in said
+    message = capsys.readouterr().err
+    assert message.startswith("constant: the answer cannot be recorded: n_failed: ")
+    assert "finished fits are saved in" in message
+    assert "Traceback" not in message

@@ -19,14 +19,14 @@ def parse(*argv: str) -> tuple[Options, dict[str, object]]:
 
 
 def test_no_option_gives_the_defaults() -> None:
-    options, given = parse()
+    options, given_options = parse()
     assert options == Options(data_dir=str(Path("data").absolute()))
-    assert given == {}
+    assert given_options == {}
     assert (options.dataset, options.decision, options.folds) == ("digits", "ovo", 5)
 
 
 def test_every_kind_of_option_is_read() -> None:
-    options, given = parse(
+    options, given_options = parse(
         "--dataset",
         "my.csv",
         "--n-c",
@@ -40,7 +40,7 @@ def test_every_kind_of_option_is_read() -> None:
     )
     assert options.log_c == (-3.0, 6.5)
     assert (options.dataset, options.n_c, options.quiet) == ("my.csv", 24, True)
-    assert set(given) == {"dataset", "n_c", "log_c", "quiet", "decision"}
+    assert set(given_options) == {"dataset", "n_c", "log_c", "quiet", "decision"}
 
 
 def test_a_value_of_a_kept_run_that_is_not_among_the_choices_is_refused() -> None:
@@ -139,8 +139,8 @@ def test_paths_are_recorded_absolute_and_names_stay(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").touch()
     (tmp_path / "digits").mkdir()
-    options, given = parse("--dataset", "mine.csv", "--data-dir", "sets")
-    assert options.dataset == given["dataset"] == str(tmp_path / "mine.csv")
+    options, given_options = parse("--dataset", "mine.csv", "--data-dir", "sets")
+    assert options.dataset == given_options["dataset"] == str(tmp_path / "mine.csv")
     assert options.data_dir == str(tmp_path / "sets")
     assert parse("--dataset", "digits")[0].dataset == "digits"
 
@@ -166,9 +166,11 @@ class WithArguments:
     ],
 )
 def test_arguments_stand_anywhere(argv: str, expected: WithArguments) -> None:
-    options, given = parse_options(WithArguments, "toy", "what it does", argv.split())
+    options, given_options = parse_options(WithArguments, "toy", "what it does", argv.split())
     assert options == expected
-    assert given == {name: one for name, one in vars(options).items() if one not in (None, ())}
+    assert given_options == {
+        name: value for name, value in vars(options).items() if value not in (None, ())
+    }
 
 
 @pytest.mark.parametrize(

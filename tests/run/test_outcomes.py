@@ -31,11 +31,11 @@ def test_a_task_that_has_compiled_is_no_longer_said_to() -> None:
         function = SimpleNamespace(py_func=SimpleNamespace(__module__="pipelines.svm.cpu.path"))
         return Event("numba:compile", kind, {"dispatcher": function})
 
-    told = list[int]()
-    with report_compilation(told.append) as compilation:
+    counts = list[int]()
+    with report_compilation(counts.append) as compilation:
         for kind in "START", "START", "END", "END", "START", "END":  # one within another
             compilation.notify(event(EventStatus[kind]))
-    assert told == [1, 2, 0, 3, 0]
+    assert counts == [1, 2, 0, 3, 0]
 
 
 def test_a_task_says_how_much_memory_its_worker_had_meanwhile(one_worker: Client) -> None:
@@ -84,11 +84,11 @@ def test_functions_of_ours_are_told_of_while_numba_compiles_them_and_no_more() -
         return x + 1
 
     ours.py_func.__module__ = "pipelines.svm.made_up"
-    told: list[int] = []
-    with report_compilation(told.append):
+    counts: list[int] = []
+    with report_compilation(counts.append):
         theirs(1), ours(1), ours(1), ours(1.0)
     ours(1j)
-    assert told == [1, 0, 2, 0]
+    assert counts == [1, 0, 2, 0]
 
 
 @pytest.mark.parametrize(

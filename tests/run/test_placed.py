@@ -103,7 +103,7 @@ def sizes(dask_scheduler: Scheduler) -> dict[str, int]:
 
 def kept() -> int:
     gc.collect()
-    return sum(len(one) for one in gc.get_objects() if isinstance(one, Placement))
+    return sum(len(placement) for placement in gc.get_objects() if isinstance(placement, Placement))
 
 
 HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
@@ -160,11 +160,11 @@ def test_the_data_go_once_to_a_host_and_once_to_a_device(
 ) -> None:
     cluster, client = two_hosts
     runner, data = OnCluster(client), data_on("gpu")
-    some = list(runner.outcomes(total_on_each, data, [Number(i, 4) for i in range(8)]))
-    assert {outcome.result[1] for outcome in some} == {
+    outcomes = list(runner.outcomes(total_on_each, data, [Number(i, 4) for i in range(8)]))
+    assert {outcome.result[1] for outcome in outcomes} == {
         float(np.sum(data.scaled("cpu").astype(np.float32)))
     }
-    assert len({outcome.worker for outcome in some}) == 4
+    assert len({outcome.worker for outcome in outcomes}) == 4
     assert_one_came_over_the_network(client)
     assert runner.scattered is not None
     of_data, of_rows = (
@@ -246,7 +246,7 @@ def test_images_of_networks_go_once_to_a_device(
     problem = plan.problem(data)
     runner, feed = OnCluster(client), plan.feed(problem, 4)
     events = run_trainings(plan.shared_fit, runner, problem, feed)
-    rows = [row for _, found in events for row in found]
+    rows = [row for _, new_rows in events for row in new_rows]
     assert {row["status"] for row in rows} == {"ok"}
     assert_one_came_over_the_network(client)
     copies, nbytes = Counter(gpu_stand_in()), 4 * 300 * N_FEATURES
@@ -261,8 +261,8 @@ def test_images_of_networks_go_once_to_a_device(
 def test_on_cpus_nothing_is_placed_but_by_tasks(four_workers: Client) -> None:
     """What they derive from the data is freed with these."""
     runner, data = OnCluster(four_workers), data_on("cpu")
-    found = {o.result for o in runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)])}
-    assert found == {float(np.sum(data.scaled("cpu")))}
+    totals = {o.result for o in runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)])}
+    assert totals == {float(np.sum(data.scaled("cpu")))}
     assert not any(key.startswith("place") for key in four_workers.run_on_scheduler(sizes))
     assert max(four_workers.run(kept).values()) == 1
     del runner
@@ -373,8 +373,8 @@ def test_folds_of_a_table_are_standardised_where_its_rows_are(
     y = np.zeros(1000, np.int32)
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("standardise"))
     for rows in (np.arange(500), np.arange(500, 1000)):
-        there, here = data.scaled("gpu", rows), data.scaled("cpu", rows)
-        np.testing.assert_array_equal(np.asarray(there), here.astype(np.float32))
+        gpu_rows, cpu_rows = data.scaled("gpu", rows), data.scaled("cpu", rows)
+        np.testing.assert_array_equal(np.asarray(gpu_rows), cpu_rows.astype(np.float32))
     copies = [line.split()[1:] for line in noted.read_text().splitlines()]
     of_columns = [["to-device", str(8 * 8)]] * 2
     once = [["to-device", str(X.nbytes)]]

@@ -256,11 +256,11 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = type("ZMQInteractiveShell", (), {})()
     shown: list[Any] = []
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
-    monkeypatch.setattr(IPython.display, "display", lambda one, **how: shown.append(one))
+    monkeypatch.setattr(IPython.display, "display", lambda widget, **how: shown.append(widget))
     with show_progress(2, cost=4.0, quiet=False) as shown_there:
         shown_there.advance(task("a"), failed=True)
     assert isinstance(shown[0], ipywidgets.Output)
-    texts = [one._repr_mimebundle_([], [])["text/plain"] for one in shown[1:]]
+    texts = [widget._repr_mimebundle_([], [])["text/plain"] for widget in shown[1:]]
     assert any("25 %" in text and "1 of 2 tasks, 1 failed" in text for text in texts)
 
 

@@ -30,21 +30,24 @@ def test_rows_are_those_of_a_run_without(
     command: str, tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
 ) -> None:
     options = "--workers", "1", "--tasks-per-worker", "3"
-    run, said = finished_run(command, tmp_path / "run", *options)
+    run, output = finished_run(command, tmp_path / "run", *options)
     pd.testing.assert_frame_equal(cells(run), cells(finished_of(command)[0]), check_exact=True)
     record = json.loads((run / "run.json").read_text())
     assert record["recycled"]
-    assert all(one["n_tasks"] >= 2 and one["memory"] is None for one in record["recycled"])
+    assert all(
+        replacement["n_tasks"] >= 2 and replacement["memory"] is None
+        for replacement in record["recycled"]
+    )
     line = f"recycled   {recycled_in_words(record)}"
-    assert line in said.splitlines()
-    assert "warning" not in said
+    assert line in output.splitlines()
+    assert "warning" not in output
     assert f"Recycled: {recycled_in_words(record)}." in write_report(run).read_text()
     if command == "cross_validate":  # whole, it says it again
         assert line in said_by(command, "--resume", str(run)).splitlines()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("0", "must be auto, never or a number of at least 1, got 0"),
         ("-2", "must be auto, never or a number of at least 1, got -2"),
@@ -59,11 +62,11 @@ def test_rows_are_those_of_a_run_without(
 )
 @pytest.mark.parametrize("command", RECYCLED)
 def test_what_cannot_be_is_refused(
-    command: str, options: str, said: str, capsys: pytest.CaptureFixture[str]
+    command: str, options: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = import_module(f"pipelines.{command}").main
     assert main(["--dry-run", "--tasks-per-worker", *options.split()]) == 2
-    assert f"--tasks-per-worker {said}" in capsys.readouterr().err
+    assert f"--tasks-per-worker {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["pagerank", "data_parallel"])
@@ -75,8 +78,8 @@ def test_commands_whose_tasks_need_one_another_have_no_such_option(
 
 
 def test_a_short_run_whose_workers_are_to_be_replaced_has_processes() -> None:
-    for asked, kind in ((5, "local"), ("auto", "threads"), ("never", "threads")):
-        assert planned_kind(Options(tasks_per_worker=asked), "local", lambda: True) == kind
+    for rule, kind in ((5, "local"), ("auto", "threads"), ("never", "threads")):
+        assert planned_kind(Options(tasks_per_worker=rule), "local", lambda: True) == kind
 
 
 def test_the_reason_is_said() -> None:

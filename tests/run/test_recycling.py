@@ -84,9 +84,9 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 def without_errors(outcomes: list[Outcome[Any]]) -> dict[int, Any]:
     assert [outcome.error for outcome in outcomes if outcome.error] == []
-    found = {outcome.task.value: outcome.result for outcome in outcomes}
-    assert len(found) == len(outcomes)
-    return found
+    results = {outcome.task.value: outcome.result for outcome in outcomes}
+    assert len(results) == len(outcomes)
+    return results
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
@@ -97,19 +97,21 @@ def test_results_are_those_of_workers_that_stay(
     undisturbed = without_errors(list(OnCluster(one_worker).outcomes(score, data, tasks)))
     with open_cluster("local", n_workers) as client:
         runner = OnCluster(client, Recycling(n_tasks=5))
-        found = without_errors(list(runner.outcomes(score, data, tasks)))
+        results = without_errors(list(runner.outcomes(score, data, tasks)))
         recycled = runner.recycler.recycled
         assert client.run_on_scheduler(tasks_lost) == 0
-    assert {value: scores for value, (_, scores) in found.items()} == {
+    assert {value: scores for value, (_, scores) in results.items()} == {
         value: scores for value, (_, scores) in undisturbed.items()
     }
-    n_of_each = Counter(process for process, _ in found.values())
+    n_of_each = Counter(process for process, _ in results.values())
     assert recycled
     if n_workers == 1:  # among others a successor may come when the tasks have gone to these
         assert len(recycled) >= 2
         assert len(n_of_each) > 2
-    assert all(one["n_tasks"] >= 4 and one["memory"] is None for one in recycled)
-    assert len({one["worker"] for one in recycled}) == len(recycled)
+    assert all(
+        replacement["n_tasks"] >= 4 and replacement["memory"] is None for replacement in recycled
+    )
+    assert len({replacement["worker"] for replacement in recycled}) == len(recycled)
 
 
 def tasks_lost(dask_scheduler: Any) -> int:
@@ -128,11 +130,14 @@ def test_workers_that_are_due_at_once_do_not_leave_at_once() -> None:
         runner = OnCluster(client, Recycling(n_tasks=4))
         outcomes = list(runner.outcomes(where_it_ran, np.arange(100.0), numbers(60)))
         assert runner._round == 1  # the data were there all the time
-    found = without_errors(outcomes)
-    assert {value: number for value, (_, number) in found.items()} == dict(
+    results = without_errors(outcomes)
+    assert {value: number for value, (_, number) in results.items()} == dict(
         enumerate(np.arange(60.0))
     )
-    spans = [(one["time"], one["time"] + one["seconds"]) for one in runner.recycler.recycled]
+    spans = [
+        (replacement["time"], replacement["time"] + replacement["seconds"])
+        for replacement in runner.recycler.recycled
+    ]
     assert max(sum(began <= moment < end for began, end in spans) for moment, _ in spans) <= 2
 
 
@@ -153,15 +158,15 @@ def test_a_process_that_leaks_is_replaced() -> None:
         with open_cluster("local", 1) as client:
             before = next(iter(client.run(resident).values()))
             runner = OnCluster(client, rule)
-            found = without_errors(list(runner.outcomes(leak, step, numbers(n))))
-            peaks[rule] = max(found.values()) - before
+            results = without_errors(list(runner.outcomes(leak, step, numbers(n))))
+            peaks[rule] = max(results.values()) - before
         assert bool(runner.recycler.recycled) == rule.is_on
     assert peaks[NEVER] >= 0.9 * n * step
     assert peaks[Recycling(memory=resident)] <= 0.75 * n * step
-    for one in runner.recycler.recycled:
-        settled, last = one["memory"]
+    for replacement in runner.recycler.recycled:
+        settled, last = replacement["memory"]
         assert last > 1.2 * settled
-        assert one["n_tasks"] > 10
+        assert replacement["n_tasks"] > 10
 
 
 def gpu_of_this_process(shared: Any, task: Number) -> tuple[str, int]:
@@ -183,8 +188,8 @@ def test_a_successor_has_the_environment_of_its_predecessor_such_as_its_gpu() ->
     }
     with SpecCluster(workers, scheduler) as cluster, Client(cluster) as client:
         runner = OnCluster(client, Recycling(n_tasks=5))
-        found = without_errors(list(runner.outcomes(gpu_of_this_process, 0, numbers(40))))
-    processes = set(found.values())
+        results = without_errors(list(runner.outcomes(gpu_of_this_process, 0, numbers(40))))
+    processes = set(results.values())
     assert len(processes) > 2
     assert len({process for _, process in processes}) == len(processes)
     assert {gpu for gpu, _ in processes} == {"0", "1"}
@@ -194,36 +199,36 @@ def test_a_worker_that_alone_holds_data_of_another_client_stays() -> None:
     with open_cluster("local", 1) as client, Client(client.cluster, set_as_default=False) as other:
         theirs = other.scatter(np.arange(10), hash=False)
         runner = OnCluster(client, Recycling(n_tasks=3))
-        found = without_errors(list(runner.outcomes(where_it_ran, np.arange(100.0), numbers(12))))
+        results = without_errors(list(runner.outcomes(where_it_ran, np.arange(100.0), numbers(12))))
         assert theirs.result().tolist() == list(range(10))
-    assert len({process for process, _ in found.values()}) == 1
+    assert len({process for process, _ in results.values()}) == 1
     assert runner.recycler.recycled == []
 
 
 def test_workers_without_a_nanny_are_refused_where_they_are_to_be_replaced(
     tmp_path: Path,
 ) -> None:
-    asked = ClusterOptions("threads", workers=1)
+    options = ClusterOptions("threads", workers=1)
     with pytest.raises(InputError, match="tasks_per_worker needs workers with a nanny"):
-        opened(asked, tmp_path, False, 5).__enter__()
-    said: list[str] = []
-    asked = ClusterOptions("threads", workers=1, echo=said.append)
-    with opened(asked, tmp_path, False, "auto") as cluster:
+        opened(options, tmp_path, False, 5).__enter__()
+    lines: list[str] = []
+    options = ClusterOptions("threads", workers=1, echo=lines.append)
+    with opened(options, tmp_path, False, "auto") as cluster:
         assert cluster.recycling == NEVER
-        assert said == []  # on CPUs that is so anyway
+        assert lines == []  # on CPUs that is so anyway
         for word in ("never", "auto"):
-            rule = recycling_of(word, cluster.client, asked, cluster.workers, "gpu")
+            rule = recycling_of(word, cluster.client, options, cluster.workers, "gpu")
             assert rule == NEVER
-    assert said == ["recycling  off, whatever memory workers keep: they have no nanny"]
+    assert lines == ["recycling  off, whatever memory workers keep: they have no nanny"]
 
 
 def test_on_gpus_it_goes_by_memory_unless_a_number_is_given(one_worker: Client) -> None:
-    asked = ClusterOptions("local")
+    options = ClusterOptions("local")
     workers = [{"gpu_memory": 80 * 2**30}, {"gpu_memory": 40 * 2**30}]
-    rule = recycling_of("auto", one_worker, asked, workers, "gpu")
+    rule = recycling_of("auto", one_worker, options, workers, "gpu")
     assert rule.n_tasks is None
     assert rule.memory is not None
     assert rule.least_growth == pytest.approx(0.8 * 2**30, rel=1e-6)
-    assert recycling_of("auto", one_worker, asked, workers, "cpu") == NEVER
-    assert recycling_of("never", one_worker, asked, workers, "gpu") == NEVER
-    assert recycling_of(7, one_worker, asked, workers, "gpu") == Recycling(n_tasks=7)
+    assert recycling_of("auto", one_worker, options, workers, "cpu") == NEVER
+    assert recycling_of("never", one_worker, options, workers, "gpu") == NEVER
+    assert recycling_of(7, one_worker, options, workers, "gpu") == Recycling(n_tasks=7)

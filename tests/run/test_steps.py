@@ -63,7 +63,7 @@ def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) ->
         pd.testing.assert_frame_equal(again.cells, scored.cells)
 
         # Without one candidate, its rows alone are computed.
-        less = {place: row for place, row in done.rows.items() if place[1] != 4}
+        less = {cell_key: row for cell_key, row in done.rows.items() if cell_key[1] != 4}
         again = job.execute(plan, replace(done, rows=less), run, cluster)
         new_rows = [row for record in run.journal.records[n_records:] for row in record["rows"]]
         assert [(row["stage"], row["candidate"]) for row in new_rows] == [(SEARCH, 4)] * 2
@@ -71,8 +71,8 @@ def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) ->
         order = ["candidate", "fold"]
         pd.testing.assert_frame_equal(
             *(
-                each.cells[compared].sort_values(order, ignore_index=True)
-                for each in (again, scored)
+                result.cells[compared].sort_values(order, ignore_index=True)
+                for result in (again, scored)
             )
         )
 

@@ -127,7 +127,7 @@ def outcomes_of(runner: Runner, work: Callable[..., Any], shared: Any, feed: Fee
 def test_further_tasks_are_run_as_others_end(runner: Runner) -> None:
     feed = Feeder(NUMBERS[2:])
     outcomes = outcomes_of(runner, fail_on_three, 0, feed)
-    assert {one.task.value: one.result for one in outcomes} == {
+    assert {outcome.task.value: outcome.result for outcome in outcomes} == {
         value: None if value == 3 else value for value in range(30)
     }
     assert feed.n_left[-1] == 0
@@ -144,11 +144,11 @@ def test_workers_killed_from_outside_cost_no_further_task() -> None:
     with open_cluster("local", 2) as client:
         pids = list(client.run(os.getpid).values())
         events = OnCluster(client).outcomes_and_events(slow, shared, NUMBERS[:2], feed)
-        found = [next(events)]
+        all_events = [next(events)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        found += list(events)
-    results = [event.result for event in found if isinstance(event, Outcome)]
+        all_events += list(events)
+    results = [event.result for event in all_events if isinstance(event, Outcome)]
     assert sorted(results) == list(range(30))
 
 
@@ -191,14 +191,14 @@ def test_tasks_wait_at_the_scheduler(
     # Pushed to workers at once they would be in their memory, and could not be evenly spread.
     threads, gate, places = sum(one_worker.nthreads().values()), tmp_path / "gate", (0, 0)
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(
+        future = pool.submit(
             lambda: list(OnCluster(one_worker).outcomes(wait_for_the_file, str(gate), tasks))
         )
-        while (places[0] < threads or sum(places) < len(tasks)) and not found.done():
+        while (places[0] < threads or sum(places) < len(tasks)) and not future.done():
             time.sleep(0.05)
             places = one_worker.run_on_scheduler(where_tasks_are)
         gate.touch()
-        assert len(found.result()) == len(tasks)
+        assert len(future.result()) == len(tasks)
     assert places == (threads, len(tasks) - threads)
 
 

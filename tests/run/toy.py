@@ -103,7 +103,7 @@ class Constant(Job[Options]):
             for outcome in cluster.runner.outcomes(error_of, plan.data.y_train, todo):
                 writer.record(outcome, outcome.result)
                 rows[outcome.task.name] = outcome.result
-        return [row for some in rows.values() for row in some]
+        return [row for task_rows in rows.values() for row in task_rows]
 
     def answer(
         self, plan: ConstantPlan, computed: Any, session: Session, cluster: Cluster | None

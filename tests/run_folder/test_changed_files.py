@@ -93,7 +93,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     table.to_csv(folder / "iris.csv", index=False)
 
     @cache
-    def made(command: str) -> Path:
+    def make_run(command: str) -> Path:
         cluster = "local" if command == "data_parallel" else "threads"
         where = ["--cluster", cluster, "--workers", "1", "--results", command, "--quiet"]
         with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             assert main([*OPTIONS[command], *where]) == 0
         return folder / command
 
-    return made
+    return make_run
 
 
 CASES = [
@@ -138,23 +138,23 @@ def test_it_is_refused_in_one_line_or_made_again(
     main = importlib.import_module(f"pipelines.{command}").main
     folder = Path(shutil.copytree(run_of(command), tmp_path / command))
     damage(folder / name)
-    gone, model = damage is Path.unlink, name.endswith((".safetensors", ".skops"))
+    is_removed, model = damage is Path.unlink, name.endswith((".safetensors", ".skops"))
     predict = ["predict", str(folder), "iris.csv", "--output", str(tmp_path / "answers.csv")]
 
     def status(act: Any, words: list[str]) -> int:
         """The exit status, which is 0 or one line on stderr says why not, naming the file."""
         capsys.readouterr()
         ended = act(words)
-        said = capsys.readouterr().err.splitlines()
-        assert len(said) == (ended != 0), said
-        assert ended == 0 or Path(name).name in said[0]
+        messages = capsys.readouterr().err.splitlines()
+        assert len(messages) == (ended != 0), messages
+        assert ended == 0 or Path(name).name in messages[0]
         return ended
 
     if command in PREDICTS:
         assert status(main, predict) == (2 if model else 0)
     # What is gone is left out of the page, as its message says; models are not drawn.
     drawn = not model and "/" not in name
-    assert status(report, [str(folder)]) == (2 if drawn and not gone else 0)
+    assert status(report, [str(folder)]) == (2 if drawn and not is_removed else 0)
     assert status(main, ["--resume", str(folder), "--quiet"]) == 0
     before, after = record(run_of(command)), record(folder)
     assert after["files"] == digests_read_again(folder, job_of(command).files)
@@ -204,16 +204,16 @@ def test_a_checkpoint_with_a_flipped_bit_is_none(tmp_path: Path) -> None:
 def without_seconds(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: without_seconds(v) for k, v in value.items() if "seconds" not in k}
-    return [without_seconds(one) for one in value] if isinstance(value, list) else value
+    return [without_seconds(entry) for entry in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
     "command", [pytest.param(c, marks=() if c in FAST else pytest.mark.slow) for c in FILES]
 )
 def test_every_file_of_a_run_is_tried(command: str, run_of: Callable[[str], Path]) -> None:
-    found = record(run_of(command))["files"]
-    others = {name for name in found if "member-01" in name}
-    assert {*FILES[command], "journal.jsonl"} == set(found) - others
+    digests = record(run_of(command))["files"]
+    second_member = {name for name in digests if "member-01" in name}
+    assert {*FILES[command], "journal.jsonl"} == set(digests) - second_member
 
 
 def test_no_name_in_a_record_leads_out_of_its_folder(

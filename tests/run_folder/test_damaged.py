@@ -75,14 +75,14 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         inside = list(value.items())
     else:
         inside = list(enumerate(value[:1])) if isinstance(value, list) else []
-    return [path, *(place for key, one in inside for place in places(one, (*path, key)))]
+    return [path, *(key_path for key, child in inside for key_path in places(child, (*path, key)))]
 
 
-def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    if not place:
+def replaced(value: Any, key_path: tuple[Any, ...], new: Any) -> Any:
+    if not key_path:
         return new
     copy = value.copy()
-    copy[place[0]] = replaced(value[place[0]], place[1:], new)
+    copy[key_path[0]] = replaced(value[key_path[0]], key_path[1:], new)
     return copy
 
 
@@ -99,10 +99,10 @@ def test_any_fact_of_any_type_is_read_or_refused(
     for path in folder.glob("*.*"):
         if path.name != "run.json":  # the record alone is what changes
             path.unlink()
-    for number, place in enumerate(places(record)):
+    for number, key_path in enumerate(places(record)):
         for wrong in WRONG[number % 2 :: 2]:
-            (folder / "run.json").write_text(json.dumps(replaced(record, place, wrong)))
-            assert is_held(read, folder), (place, wrong)
+            (folder / "run.json").write_text(json.dumps(replaced(record, key_path, wrong)))
+            assert is_held(read, folder), (key_path, wrong)
 
 
 @pytest.mark.parametrize("name", ["svm_grid-interrupted", "nn_bagging-interrupted"])
@@ -110,14 +110,14 @@ def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
     folder = copy_of(name, tmp_path)
     lines = (folder / "journal.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
-    for place in places(first):
+    for key_path in places(first):
         for wrong in WRONG:
-            damaged = json.dumps(replaced(first, place, wrong))
+            damaged = json.dumps(replaced(first, key_path, wrong))
             (folder / "journal.jsonl").write_text("\n".join([damaged, *lines[1:]]) + "\n")
             command = name.split("-")[0]
             row = job_of(command).row
             with RunFolder.open(folder, command).journal(row) as journal:
-                assert [one["task"] for one in journal.records][-len(lines) + 1 :] == [
+                assert [record["task"] for record in journal.records][-len(lines) + 1 :] == [
                     json.loads(line)["task"] for line in lines[1:]
                 ]
     for key in first["rows"][0]:
@@ -143,11 +143,11 @@ def change_table(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> C
 def change_array(file: str, name: str, content: bytes) -> Change:
     def damage(folder: Path) -> None:
         with zipfile.ZipFile(folder / file) as archive:
-            found = {one: archive.read(one) for one in archive.namelist()}
-        found[f"{name}.npy"] = content
+            contents = {member: archive.read(member) for member in archive.namelist()}
+        contents[f"{name}.npy"] = content
         with zipfile.ZipFile(folder / file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for one, written in found.items():
-                archive.writestr(one, written)
+            for member, written in contents.items():
+                archive.writestr(member, written)
 
     return damage
 
@@ -230,14 +230,14 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
             )
             journal.append(rows | {"task": f"of {seed}"})
         folders.append(folder)
-    one, other = folders
-    mixed = (one.path / JOURNAL).read_bytes() + (other.path / JOURNAL).read_bytes()
-    (one.path / JOURNAL).write_bytes(mixed + kept.encode())
-    with RunFolder.open(one.path, "svm_grid").journal(SvmRow) as journal:
+    first, other = folders
+    mixed = (first.path / JOURNAL).read_bytes() + (other.path / JOURNAL).read_bytes()
+    (first.path / JOURNAL).write_bytes(mixed + kept.encode())
+    with RunFolder.open(first.path, "svm_grid").journal(SvmRow) as journal:
         assert [record["task"] for record in journal.records] == ["of 0"]
         assert journal.n_foreign == 1 + len(kept.splitlines())
         journal.append(rows | {"task": "later"})
-    with Journal(one.path / JOURNAL, SvmRow, one.record["fingerprint"], write=False) as journal:
+    with Journal(first.path / JOURNAL, SvmRow, first.record["fingerprint"], write=False) as journal:
         assert [record["task"] for record in journal.records] == ["of 0", "later"]
 
 

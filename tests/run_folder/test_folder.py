@@ -80,7 +80,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="disk full"):
         fails()
-    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"whole")]
+    assert [(file, file.read_bytes()) for file in tmp_path.iterdir()] == [(path, b"whole")]
 
 
 @pytest.mark.parametrize("status", ["running", "finished"])

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
@@ -35,7 +35,7 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
         assert journal.records == RECORDS
 
 
-@given(cut=st.integers(min_value=0, max_value=10_000))
+@hypothesis.given(cut=st.integers(min_value=0, max_value=10_000))
 def test_a_journal_cut_anywhere_keeps_every_whole_record(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
@@ -52,13 +52,13 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
         assert journal.records == [*RECORDS[:n_whole], after]
 
 
-@given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
+@hypothesis.given(position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
 def test_a_flipped_bit_costs_at_most_two_records(
-    tmp_path_factory: pytest.TempPathFactory, place: int, bit: int
+    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("flipped") / "journal"
     content = bytearray(write(path, RECORDS))
-    content[place % len(content)] ^= 1 << bit
+    content[position % len(content)] ^= 1 << bit
     path.write_bytes(content)
     with Journal(path) as journal:
         for record in journal.records:  # the name of the checksum may be what was flipped
@@ -202,7 +202,7 @@ def test_a_file_that_has_got_another_number_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Journal(tmp_path / "journal") as journal:
-        monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
+        monkeypatch.setattr(os.path, "samestat", lambda first, other: False)
         journal.append(LINE)
         monkeypatch.undo()
 

@@ -53,7 +53,7 @@ def kept(tmp_path: Path) -> Path:
     "page", sorted(RESULTS.glob("*/report.html")), ids=lambda page: page.parent.name
 )
 def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None:
-    listed = [one["href"] for one in Page(page).all("a") if one.get("class") is None]
+    listed = [link["href"] for link in Page(page).all("a") if link.get("class") is None]
     files = [name for name in listed if name and not name.startswith("#")]
     assert [name for name in files if not (page.parent / name).is_file()] == []
 
@@ -68,8 +68,8 @@ def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, stat
         ("nn_bagging", "interrupted"): ["was stopped (stopped on request)", "6 fits"],
     }[command, state]
     page = write_report(kept / f"{command}-{state}").read_text()
-    for said in words:
-        assert said in page
+    for phrase in words:
+        assert phrase in page
     assert 'href="timeline.svg"' in page
 
 
@@ -108,14 +108,16 @@ def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     assert after.startswith(before), "a finished row was lost or computed anew"
     # A task that takes its time, as where it compiles, has a line for each fold.
     assert n_rows(after) == n_rows((finished / "journal.jsonl").read_bytes())
-    found, expected = cells(folder), cells(finished)
-    pd.testing.assert_frame_equal(found[EXACT[command]], expected[EXACT[command]])
-    place = EXACT[command][:3]
+    resumed_cells, expected = cells(folder), cells(finished)
+    pd.testing.assert_frame_equal(resumed_cells[EXACT[command]], expected[EXACT[command]])
+    key_columns = EXACT[command][:3]
     was = pd.DataFrame([row for row in done if row["fold"] >= 0])
-    both = was.merge(found, on=place, suffixes=("_before", ""))
+    both = was.merge(resumed_cells, on=key_columns, suffixes=("_before", ""))
     assert (both["error"] == both["error_before"]).all()
     assert len(both) == len(was)
-    assert found["error"].to_numpy() == pytest.approx(expected["error"].to_numpy(), abs=0.05)
+    assert resumed_cells["error"].to_numpy() == pytest.approx(
+        expected["error"].to_numpy(), abs=0.05
+    )
 
 
 def n_rows(journal: bytes) -> int:

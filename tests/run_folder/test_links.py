@@ -84,19 +84,19 @@ def test_the_pages_of_several_runs_replace_links(tmp_path: Path) -> None:
     assert not any(path.is_symlink() for path in drawn)
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["to a file", "to none"])
-def test_a_journal_that_is_a_link_is_refused(there: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_target", [True, False], ids=["to a file", "to none"])
+def test_a_journal_that_is_a_link_is_refused(has_target: bool, tmp_path: Path) -> None:
     folder, foreign = tmp_path / "run", tmp_path / "foreign"
     folder.mkdir()
     (folder / JOURNAL).symlink_to(foreign)
-    if there:
+    if has_target:
         foreign.touch()
     link = f"{JOURNAL}, a link to {foreign}; move"
     with pytest.raises(InputError, match=link), hold("svm_grid", str(folder), None):
         pass
     with pytest.raises(OSError, match="symbolic links"):
         Journal(folder / JOURNAL)
-    assert foreign.exists() == there
+    assert foreign.exists() == has_target
 
 
 def test_a_folder_that_is_a_link_is_refused_before_files_are_removed(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_files_are_written_under_another_name_first() -> None:
                 written = [*node.args[:1], node.func.value]
                 if node.func.attr.startswith(WRITES) and any(
                     isinstance(part, ast.BinOp) and isinstance(part.op, ast.Div)
-                    for one in written
-                    for part in ast.walk(one)
+                    for expression in written
+                    for part in ast.walk(expression)
                 ):
                     direct.append(f"{path.name}:{node.lineno}")
     assert direct == []

@@ -33,7 +33,7 @@ def test_arrays_spreads_and_differences():
 
 def test_how_far_a_score_is_behind():
     error, mae = measure_of(None), measure_of("neg_mean_absolute_error")
-    assert [error.behind(one) for one in (0.031, 0.0002, 0.0, 1.0)] == [
+    assert [error.behind(score) for score in (0.031, 0.0002, 0.0, 1.0)] == [
         "3.1 points",
         "0.02 points",
         "0.0 points",

@@ -15,8 +15,8 @@ from tests.grids import FOLDS, grid
 
 @pytest.mark.parametrize(("wrong", "points"), [(0, 30), (17, 360), (30, 30), (1, 1)])
 def test_the_interval_is_wilsons(wrong: int, points: int) -> None:
-    found = binomtest(wrong, points).proportion_ci(method="wilson")
-    assert wilson(wrong, points) == pytest.approx((found.low, found.high), abs=1e-9)
+    reference = binomtest(wrong, points).proportion_ci(method="wilson")
+    assert wilson(wrong, points) == pytest.approx((reference.low, reference.high), abs=1e-9)
 
 
 def test_none_wrong_is_not_nothing() -> None:

@@ -40,7 +40,7 @@ def test_a_worker_of_one_session_is_not_missed_in_the_other() -> None:
 
 
 def in_session(number: int, *tasks: FinishedTask) -> list[FinishedTask]:
-    return [replace(one, session=number) for one in tasks]
+    return [replace(entry, session=number) for entry in tasks]
 
 
 def test_the_time_in_which_no_worker_was_there_counts_within_a_session() -> None:
@@ -48,7 +48,7 @@ def test_the_time_in_which_no_worker_was_there_counts_within_a_session() -> None
     assert busy_fraction(tasks, ["a", "b"]) == pytest.approx(22 / 222)
     resumed = [*tasks[:2], *in_session(2, *tasks[2:])]
     assert busy_fraction(resumed, ["a", "b"]) == pytest.approx(1)
-    old = [replace(one, session=0) for one in tasks]  # of a version that did not say
+    old = [replace(entry, session=0) for entry in tasks]  # of a version that did not say
     assert busy_fraction(old, ["a", "b"]) == pytest.approx(1)
 
 

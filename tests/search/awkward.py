@@ -18,7 +18,7 @@ class Nearest(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Any:
         self.classes_ = np.unique(y)
-        self.means_ = np.stack([X[y == one].mean(axis=0) for one in self.classes_])
+        self.means_ = np.stack([X[y == label].mean(axis=0) for label in self.classes_])
         return self
 
     def predict(self, X: Any) -> Any:

@@ -26,6 +26,6 @@ def problem_of(
 ) -> Problem:
     """Candidates on splits, scored by accuracy or what else is named."""
     scorer = CandidateScorer(names or ("accuracy",))
-    groups = tuple(group_candidates([one.estimator for one in candidates], scorer))
+    groups = tuple(group_candidates([candidate.estimator for candidate in candidates], scorer))
     data: Any = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     return Problem(data, tuple(candidates), {(SEARCH, 1.0): splits}, scorer, groups, device=device)

@@ -200,10 +200,15 @@ def test_all_of_the_validation_functions_share() -> None:
         ours = functions()
     for result, expected in zip(ours, plain, strict=True):
         assert_allclose(result, expected)
-    made = {entry.name: (entry.n_asked, entry.n_made) for entry in acceleration.log.entries}
-    assert made["validation_curve"] == (12, 4)
-    assert made["cross_validate"] == (4, 4)
-    assert set(made) == {"validation_curve", "cross_val_score", "learning_curve", "cross_validate"}
+    counts = {entry.name: (entry.n_asked, entry.n_made) for entry in acceleration.log.entries}
+    assert counts["validation_curve"] == (12, 4)
+    assert counts["cross_validate"] == (4, 4)
+    assert set(counts) == {
+        "validation_curve",
+        "cross_val_score",
+        "learning_curve",
+        "cross_validate",
+    }
 
 
 def test_what_a_script_draws_is_as_without() -> None:
@@ -435,7 +440,7 @@ def test_calls_that_are_no_grid_are_made_as_they_are() -> None:
     plain = SklearnParallel()(calls)
     with accelerated() as acceleration:
         ours = SklearnParallel()(calls)
-    assert [one["test_scores"] for one in ours] == [one["test_scores"] for one in plain]
+    assert [scores["test_scores"] for scores in ours] == [scores["test_scores"] for scores in plain]
     assert acceleration.log.entries[0].reason == "its fits are of different data"
 
 

@@ -65,8 +65,8 @@ def piped(estimator: Any, grid: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def by_name() -> dict[str, tuple[Any, dict[str, Any]]]:
-    found = {type(estimator).__name__: (estimator, grid) for estimator, grid in KINDS}
-    return found | {f"scaled {name}": piped(*kind) for name, kind in found.items()}
+    estimators = {type(estimator).__name__: (estimator, grid) for estimator, grid in KINDS}
+    return estimators | {f"scaled {name}": piped(*kind) for name, kind in estimators.items()}
 
 
 ALL = by_name()

@@ -18,23 +18,25 @@ SECOND = np.array([0.88, 0.92, 0.88, 0.91, 0.90, 0.91, 0.90, 0.90, 0.88, 0.91])
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:
-    found = compare_scores(FIRST, SECOND, ratio=0.0, rope=0.0)
+    comparison = compare_scores(FIRST, SECOND, ratio=0.0, rope=0.0)
     expected = ttest_rel(FIRST, SECOND)
-    assert found["t"] == pytest.approx(expected.statistic)
-    assert found["p"] == pytest.approx(expected.pvalue)
-    assert found["effect"] == pytest.approx(expected.statistic / math.sqrt(10))
+    assert comparison["t"] == pytest.approx(expected.statistic)
+    assert comparison["p"] == pytest.approx(expected.pvalue)
+    assert comparison["effect"] == pytest.approx(expected.statistic / math.sqrt(10))
 
 
 def test_the_variance_grows_by_the_ratio_of_rows() -> None:
     # 10-fold: validation rows are 1/9 of the training rows (Nadeau and Bengio 2003, eq. 9).
-    found = compare_scores(FIRST, SECOND, ratio=1 / 9, rope=0.01)
+    comparison = compare_scores(FIRST, SECOND, ratio=1 / 9, rope=0.01)
     differences = FIRST - SECOND
     spread = differences.std(ddof=1) * math.sqrt(1 / 10 + 1 / 9)
-    assert found["t"] == pytest.approx(differences.mean() / spread)
-    assert found["p"] == pytest.approx(2 * student.sf(found["t"], 9))
-    assert found["p"] > ttest_rel(FIRST, SECOND).pvalue
-    assert found["p_first"] + found["p_same"] + found["p_second"] == pytest.approx(1)
-    assert found["p_first"] == pytest.approx(student.cdf((differences.mean() - 0.01) / spread, 9))
+    assert comparison["t"] == pytest.approx(differences.mean() / spread)
+    assert comparison["p"] == pytest.approx(2 * student.sf(comparison["t"], 9))
+    assert comparison["p"] > ttest_rel(FIRST, SECOND).pvalue
+    assert comparison["p_first"] + comparison["p_same"] + comparison["p_second"] == pytest.approx(1)
+    assert comparison["p_first"] == pytest.approx(
+        student.cdf((differences.mean() - 0.01) / spread, 9)
+    )
 
 
 def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> None:
@@ -57,12 +59,16 @@ def test_all_pairs_are_compared_once() -> None:
     cells = pd.DataFrame(
         [
             {"candidate": i, "fold": fold, "score": score}
-            for i, own in enumerate(scores.values())
-            for fold, score in enumerate(own)
+            for i, fold_scores in enumerate(scores.values())
+            for fold, score in enumerate(fold_scores)
         ]
     )
     best = dict(zip(scores, range(3), strict=True))
-    found = compare_algorithms(cells.sample(frac=1, random_state=0), best, 1 / 9, 0.01)
-    assert found[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
-    assert (found["p_holm"] >= found["p"]).all()
-    assert found["p"][0] == pytest.approx(compare_scores(FIRST, SECOND, 1 / 9, 0.01)["p"])
+    comparison = compare_algorithms(cells.sample(frac=1, random_state=0), best, 1 / 9, 0.01)
+    assert comparison[["first", "second"]].to_numpy().tolist() == [
+        ["a", "b"],
+        ["a", "c"],
+        ["b", "c"],
+    ]
+    assert (comparison["p_holm"] >= comparison["p"]).all()
+    assert comparison["p"][0] == pytest.approx(compare_scores(FIRST, SECOND, 1 / 9, 0.01)["p"])

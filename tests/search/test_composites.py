@@ -94,9 +94,9 @@ def test_their_scores_are_those_of_separate_fits(
     calls = list[Any]()
     for neighbors in (KNeighborsClassifier, KNeighborsRegressor):
 
-        def counted(part: Any, *given: Any, fit: Any = neighbors.fit) -> Any:
+        def counted(part: Any, *arguments: Any, fit: Any = neighbors.fit) -> Any:
             calls.append(part)
-            return fit(part, *given)
+            return fit(part, *arguments)
 
         monkeypatch.setattr(neighbors, "fit", counted)
     ours = GridSearch(estimator, grid, **how).fit(rows, targets)

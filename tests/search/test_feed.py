@@ -81,7 +81,7 @@ def run(feed: TaskFeed, n_threads: int = 1) -> list[Task]:
 
 def without_times(feed: TaskFeed) -> dict[Any, Any]:
     rows = feed.rows.items()
-    return {place: {n: v for n, v in row.items() if n not in TIMES} for place, row in rows}
+    return {key: {n: v for n, v in row.items() if n not in TIMES} for key, row in rows}
 
 
 def test_each_cell_is_a_task_once() -> None:
@@ -154,7 +154,7 @@ def test_searches_within_outer_folds_have_splits_of_their_own() -> None:
         inner, [StrategySearch(INNER, Grid(scope), 2 * i) for i, scope in enumerate(scopes)], 1, {}
     )
     run(feed)
-    assert sorted(place[2] for place in feed.rows) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert sorted(key[2] for key in feed.rows) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert {cell[1] for cell in feed.searches[1].strategy.rows} == {0, 1}
 
 
@@ -228,9 +228,9 @@ def test_a_task_that_probes_say_is_too_long_is_not_begun(clock: Clock) -> None:
     assert feed.budget.held_back
 
 
-@pytest.mark.parametrize(("seconds", "more"), [(8.0, 1), (45.0, 0)])
+@pytest.mark.parametrize(("seconds", "n_begun"), [(8.0, 1), (45.0, 0)])
 def test_only_a_short_task_may_have_been_warming_up(
-    clock: Clock, seconds: float, more: int
+    clock: Clock, seconds: float, n_begun: int
 ) -> None:
     search = problem()
     feed = feed_of(search, Grid, budget=Budget(60.0, clock.now, Pace(search)))
@@ -238,7 +238,7 @@ def test_only_a_short_task_may_have_been_warming_up(
     clock.now += 56
     event: Any = Outcome(task, seconds=seconds)
     feed.tell(task_rows(search, task), event)
-    assert len(feed(0)) == more  # there are 4 s left
+    assert len(feed(0)) == n_begun  # there are 4 s left
 
 
 def test_time_that_suffices_leaves_nothing_out(clock: Clock) -> None:
@@ -261,9 +261,9 @@ def test_a_share_of_the_rows_is_a_data_set_of_its_own() -> None:
     splits = SplitsOfStages(dict(whole.splits), y, "classification", 0)
     shared = replace(whole, splits=splits)
     (task, *_) = make_tasks(shared, requests=[Request((0,), (1,), 0.4)])
-    data, own = rows_of_fraction(shared, task)
+    data, own_splits = rows_of_fraction(shared, task)
     assert len(data.y) == len(np.unique(np.concatenate(splits[SEARCH, 0.4][1])))
-    for rows, numbers in zip(splits[SEARCH, 0.4][1], own[1], strict=True):
+    for rows, numbers in zip(splits[SEARCH, 0.4][1], own_splits[1], strict=True):
         assert np.array_equal(data.X[numbers], X[rows])
         assert np.array_equal(data.y[numbers], y[rows])
     (task, *_) = make_tasks(shared)

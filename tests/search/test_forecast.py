@@ -291,6 +291,6 @@ def test_small_dry_runs_are_not_probed(
         raise AssertionError("a small run was probed")
 
     monkeypatch.setattr(of_forecast, "probe", fail)
-    more = ["--n-bootstrap", "1", "--n-tuning", "1"] if command is nn_bagging else []
-    assert command.main([*more, "--dry-run"]) == 0
+    options = ["--n-bootstrap", "1", "--n-tuning", "1"] if command is nn_bagging else []
+    assert command.main([*options, "--dry-run"]) == 0
     assert "forecast" not in capsys.readouterr().out

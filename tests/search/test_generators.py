@@ -154,13 +154,13 @@ def test_threads_that_only_seed_draw_nothing() -> None:
 
 def test_equal_seeds_of_numpy_are_equal_searches_and_repeats_are_others() -> None:
     search = GridSearch(Draws(), {"k": [1, 2]}, cv=3, refit=False)
-    found = []
+    result = []
     for state in (1, 2):  # of Python's generator, which starts anywhere
         random.seed(state)
         np.random.seed(0)  # noqa: NPY002
-        found += [search.fit(X, y).cv_results_["mean_test_score"].tolist() for _ in range(2)]
-    assert found[:2] == found[2:]
-    assert found[0] != found[1]
+        result += [search.fit(X, y).cv_results_["mean_test_score"].tolist() for _ in range(2)]
+    assert result[:2] == result[2:]
+    assert result[0] != result[1]
 
 
 def test_two_searches_on_threads_leave_the_generators_as_they_were() -> None:

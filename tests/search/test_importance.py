@@ -207,8 +207,8 @@ def test_texts_and_none_are_values_too() -> None:
 
 def test_few_candidates_and_chance_say_nothing() -> None:
     assert parameter_importances(grid(4), 0).empty  # 16 candidates
-    one = [("svm", {"C": float(C)}, float(C)) for C in range(40)]
-    assert parameter_importances(one, 0).empty
+    candidates = [("svm", {"C": float(C)}, float(C)) for C in range(40)]
+    assert parameter_importances(candidates, 0).empty
     failed = [(name, point, math.nan) for name, point, _ in grid()]
     assert parameter_importances(failed, 0).empty
     rng = np.random.default_rng(3)
@@ -234,13 +234,13 @@ def importances(run: Path) -> pd.DataFrame:
 
 def test_a_search_writes_both_tables_whatever_the_workers(table_file: Path, tmp_path: Path) -> None:
     common = ["--dataset", str(table_file), "--target", "species", "--n-c", "5", "--n-gamma", "5"]
-    for place, how in enumerate((ON_THREADS, ("--cluster", "local", "--workers", "2"))):
-        assert svm_grid.main([*common, *how, "--results", str(tmp_path / str(place))]) == 0
-    one, other = importances(tmp_path / "0"), importances(tmp_path / "1")
-    assert list(one["column"]) == ["island", "weight"]
-    assert one["low"].iloc[0] > 0
-    pd.testing.assert_frame_equal(one, other)
-    files = [tmp_path / place / names.PARAMETER_IMPORTANCES for place in "01"]
+    for index, how in enumerate((ON_THREADS, ("--cluster", "local", "--workers", "2"))):
+        assert svm_grid.main([*common, *how, "--results", str(tmp_path / str(index))]) == 0
+    on_threads, other = importances(tmp_path / "0"), importances(tmp_path / "1")
+    assert list(on_threads["column"]) == ["island", "weight"]
+    assert on_threads["low"].iloc[0] > 0
+    pd.testing.assert_frame_equal(on_threads, other)
+    files = [tmp_path / index / names.PARAMETER_IMPORTANCES for index in "01"]
     assert files[0].is_file() == files[1].is_file()
     values = pd.read_parquet(tmp_path / "0" / names.DECISION_VALUES)
     assert list(values) == ["row", "true", "decision_gull", "decision_tern"]

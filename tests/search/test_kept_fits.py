@@ -59,10 +59,10 @@ def test_a_second_run_makes_none(tmp_path: Path) -> None:
 
 def test_more_candidates_are_made_alone(tmp_path: Path) -> None:
     searched(tmp_path)
-    more = clone(TREES).set_params(param_grid={"max_depth": [8, 2, 4]})
-    search, entry = searched(tmp_path, more)
+    larger_grid = clone(TREES).set_params(param_grid={"max_depth": [8, 2, 4]})
+    search, entry = searched(tmp_path, larger_grid)
     assert (entry.n_kept, entry.n_made) == (6, 3)
-    plain = more.fit(X, y)
+    plain = larger_grid.fit(X, y)
     assert_allclose(
         search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=0
     )
@@ -273,8 +273,8 @@ def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
-        made = process.stderr.split(" made")[0].split()[-1]
-        outputs.append((float(process.stdout), int(made)))
+        n_made = process.stderr.split(" made")[0].split()[-1]
+        outputs.append((float(process.stdout), int(n_made)))
     loss = outputs[0][0]
     expected = [(loss, 5), (5 * loss, 5), (loss, 0), (3 * loss, 5)]
     assert_allclose(outputs, expected, atol=1e-5)

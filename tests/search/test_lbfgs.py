@@ -37,7 +37,7 @@ def test_each_minimisation_is_that_of_scipy(maxiter: int, gtol: float) -> None:
         places: Sequence[int], variables: np.ndarray
     ) -> tuple[list[float], list[np.ndarray]]:
         n_asked.append(len(places))
-        pairs = [FUNCTIONS[place](x) for place, x in zip(places, variables, strict=True)]
+        pairs = [FUNCTIONS[index](x) for index, x in zip(places, variables, strict=True)]
         return [value for value, _ in pairs], [gradient for _, gradient in pairs]
 
     minima = minimise_together(evaluate, len(FUNCTIONS), N_VARIABLES, **options)

@@ -28,8 +28,8 @@ def folds(X, y, groups):
 
 
 def run(folder: Path, *options: str) -> tuple[dict, str]:
-    said = said_by("svm_grid", *GRID, *ON_THREADS, *options, "--results", str(folder))
-    return record(folder), said
+    output = said_by("svm_grid", *GRID, *ON_THREADS, *options, "--results", str(folder))
+    return record(folder), output
 
 
 @pytest.fixture(scope="module")
@@ -40,31 +40,33 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, str]
 
 
 def test_terminal_and_page_count_splits(repeated: tuple[Path, dict, str]) -> None:
-    folder, about, said = repeated
+    folder, about, output = repeated
     assert about["n_splits"] == 15
-    assert "(standard deviation of 15 splits)" in said
+    assert "(standard deviation of 15 splits)" in output
     page = (folder / "report.html").read_text()
     assert "standard deviation of 15 splits" in page
     assert "cross-validation on 15 splits" in page
-    assert "of 5 folds" not in page + said
+    assert "of 5 folds" not in page + output
 
 
 def test_the_standard_error_is_that_of_all_splits(repeated: tuple[Path, dict, str]) -> None:
-    folder, _, said = repeated
+    folder, _, output = repeated
     candidates = pd.read_parquet(folder / "candidates.parquet")
     mean, std = candidates["score_mean"], candidates["score_std"].iloc[0]
     near = int((mean > mean.iloc[0] - standard_error(std, 15)).sum())
     marks = within_one_standard_error(candidates, 15, ("C", "gamma")) or []
     assert sum(map(bool, marks)) == near
-    others = re.findall(r"(\d+) other candidates? (?:is|are) within one standard error", said)
-    assert others == ([str(near - 1)] if near > 1 else [])
+    other_counts = re.findall(
+        r"(\d+) other candidates? (?:is|are) within one standard error", output
+    )
+    assert other_counts == ([str(near - 1)] if near > 1 else [])
 
 
 def test_widening_counts_every_fit_of_the_wider_grid(repeated: tuple[Path, dict, str]) -> None:
     """A candidate more is fitted on each split, and on as many within each outer fold."""
-    folder, about, said = repeated
+    folder, about, output = repeated
     assert on_grid_boundary(pd.read_parquet(folder / "candidates.parquet"), about["n_splits"])
-    advised = re.findall(r"To widen it by ([\d,]+) fits:\n +pleasingly svm-grid (.*)", said)
+    advised = re.findall(r"To widen it by ([\d,]+) fits:\n +pleasingly svm-grid (.*)", output)
     (n_fits, words), *_ = advised
     sizes = dict(re.findall(r"--n-(c|gamma) (\d+)", words))
     n_candidates = int(sizes.get("c", 2)) * int(sizes.get("gamma", 2))
@@ -77,11 +79,11 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
     """The page of a run that was stopped: no candidate is ranked by 5 of 15 splits."""
     folder, about, _ = repeated
     keep = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    rows = [row for one in keep for row in one["rows"] if row["stage"] == "search"]
+    rows = [row for entry in keep for row in entry["rows"] if row["stage"] == "search"]
     line = {name: value for name, value in keep[0].items() if name != "crc32"}
     line["rows"] = [row for row in rows if row["split"] < 5 or row["candidate"] == 1]
     (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
-    stopped = {name: one for name, one in about.items() if name not in ("best", "files")}
+    stopped = {name: entry for name, entry in about.items() if name not in ("best", "files")}
     (tmp_path / "run.json").write_text(json.dumps(stopped | {"status": "stopped"}))
     from pipelines.report.page import read_run
 
@@ -111,11 +113,11 @@ def test_a_function_of_ones_own_may_give_any_number(command: str, tmp_path: Path
     (tmp_path / "mine.py").write_text(SEVEN)
     options = ["--cv", f"{tmp_path}/mine.py:folds", *ON_THREADS, "--results", str(tmp_path / "run")]
     small = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "bayes"]
-    said = said_by(command, *small, *options)
+    output = said_by(command, *small, *options)
     assert record(tmp_path / "run")["n_splits"] == 7
     assert record(tmp_path / "run")["ratio"] == pytest.approx(0.3 / 0.7, abs=0.02)
-    assert "7 splits" in said
-    assert "5 folds" not in said
+    assert "7 splits" in output
+    assert "5 folds" not in output
 
 
 def test_a_run_from_before_they_were_counted_counts_repeats(
@@ -145,11 +147,13 @@ def test_a_score_of_one_fold_has_no_deviation(
     monkeypatch.setattr(Budget, "left", property(lambda budget: 0.0))  # ends with the first task
     options = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "tree"]
     folder = tmp_path / "run"
-    said = said_by(command, *options, *ON_THREADS, "--time-budget", "9s", "--results", str(folder))
-    assert re.search(r"cv error   [\d.]+ % \(1 of 5 folds\)", said)
+    output = said_by(
+        command, *options, *ON_THREADS, "--time-budget", "9s", "--results", str(folder)
+    )
+    assert re.search(r"cv error   [\d.]+ % \(1 of 5 folds\)", output)
     best = record(folder)["best"]
     assert (best["n_splits"], best.get("score_std")) == (1, None)
     page = (folder / "report.html").read_text()
     assert "mean of 1 of 5 folds" in page
-    assert "standard deviation of 1" not in page + said
-    assert "± 0.00" not in page + said
+    assert "standard deviation of 1" not in page + output
+    assert "± 0.00" not in page + output

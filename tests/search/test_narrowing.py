@@ -54,15 +54,15 @@ CASES: dict[str, Case] = {
 
 def fits_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Filled with how many steps were fitted for each group of pipelines."""
-    prepare, made = StepCache.prepare, list[int]()
+    prepare, n_fits = StepCache.prepare, list[int]()
 
     def counted(*arguments: Any) -> Any:
-        found = prepare(*arguments)
-        made.append(found[2])
-        return found
+        prepared = prepare(*arguments)
+        n_fits.append(prepared[2])
+        return prepared
 
     monkeypatch.setattr(StepCache, "prepare", counted)
-    return made
+    return n_fits
 
 
 @pytest.mark.filterwarnings("ignore:Clustering")
@@ -81,12 +81,12 @@ def test_selections_are_those_of_separate_fits(
     how |= {"return_train_score": True, "error_score": "raise"}
     grid = {f"select__{parameter}": widths}
     theirs = GridSearchCV(pipeline, grid, **how).fit(rows, y)
-    made = fits_of_steps(monkeypatch)
+    n_fits = fits_of_steps(monkeypatch)
     ours = GridSearch(pipeline, grid, **how).fit(rows, y)
     for column in theirs.cv_results_:
         if column.startswith(("mean_test", "mean_train", "split")):
             np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
-    assert sum(made) == 3
+    assert sum(n_fits) == 3
 
 
 def test_the_selection_behind_a_step_and_before_one_is_fitted_once_too(
@@ -96,11 +96,11 @@ def test_the_selection_behind_a_step_and_before_one_is_fitted_once_too(
     pipeline = Pipeline([*steps, ("final", GaussianNB())])
     grid = {"select__k": [2, 4, 6], "final__var_smoothing": [1e-9, 1e-3]}
     theirs = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
-    made = fits_of_steps(monkeypatch)
+    n_fits = fits_of_steps(monkeypatch)
     ours = GridSearch(pipeline, grid, cv=2).fit(X, y)
     column = "mean_test_score"
     np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
-    assert sum(made) == 2 * (1 + 1 + 3)
+    assert sum(n_fits) == 2 * (1 + 1 + 3)
 
 
 def own_score(X: Any, y: Any) -> Any:
@@ -110,10 +110,10 @@ def own_score(X: Any, y: Any) -> Any:
 @pytest.mark.parametrize("score", [mutual_info_classif, own_score, partial(own_score)])
 def test_scores_that_may_draw_are_not_shared(score: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = Pipeline([("select", SelectKBest(score)), ("final", KNeighborsClassifier())])
-    made = fits_of_steps(monkeypatch)
+    n_fits = fits_of_steps(monkeypatch)
     grid = {"select__k": [2, 3], "final__n_neighbors": [1, 3]}
     search = GridSearch(pipeline, grid, cv=2).fit(X, y)
-    assert not made
+    assert not n_fits
     assert search.fits.n_made == search.fits.n_requested
 
 

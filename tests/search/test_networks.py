@@ -86,11 +86,11 @@ def test_folds_together_are_those_fitted_apart(case: str) -> None:
         train, test = splits[fit.split]
         alone = clone(estimator).fit(X[train], y[train])
         assert fit.predict is not None
-        said = fit.predict("predict_proba", "test")
-        assert said.shape == (len(test), len(np.unique(y)))
-        np.testing.assert_allclose(said, alone.predict_proba(X[test]), atol=0.02)
-        np.testing.assert_array_equal(said.argmax(axis=1), fit.predict("predict", "test"))
-        truth = said[np.arange(len(test)), y[test]]
+        predicted = fit.predict("predict_proba", "test")
+        assert predicted.shape == (len(test), len(np.unique(y)))
+        np.testing.assert_allclose(predicted, alone.predict_proba(X[test]), atol=0.02)
+        np.testing.assert_array_equal(predicted.argmax(axis=1), fit.predict("predict", "test"))
+        truth = predicted[np.arange(len(test)), y[test]]
         assert fit.loss == pytest.approx(-np.log(truth).mean(), rel=1e-4)
 
 
@@ -121,11 +121,11 @@ def test_folds_of_numbers_together_are_those_fitted_apart(case: str) -> None:
         alone = clone(network).fit(X[train], y[train])
         assert fit.predict is not None
         assert fit.classes is None
-        said = fit.predict("predict", "test")
-        assert (said.dtype, said.shape) == (np.float64, y[test].shape)
-        np.testing.assert_allclose(said, alone.predict(X[test]), rtol=0, atol=within * y.std())
+        predicted = fit.predict("predict", "test")
+        assert (predicted.dtype, predicted.shape) == (np.float64, y[test].shape)
+        np.testing.assert_allclose(predicted, alone.predict(X[test]), rtol=0, atol=within * y.std())
         assert alone.target_ is not None
-        loss = mean_squared_error(y[test], said) / 2 / alone.target_.scale**2
+        loss = mean_squared_error(y[test], predicted) / 2 / alone.target_.scale**2
         assert fit.loss == pytest.approx(loss, rel=1e-3)
 
 
@@ -133,8 +133,8 @@ def test_a_network_of_numbers_is_as_good_as_ridge() -> None:
     X, y = load_diabetes(return_X_y=True)
     train, test = np.arange(330), np.arange(330, len(y))
     scores = [
-        one.fit(X[train], y[train]).score(X[test], y[test])
-        for one in (NetworkRegressor(), Ridge(alpha=0.01))
+        model.fit(X[train], y[train]).score(X[test], y[test])
+        for model in (NetworkRegressor(), Ridge(alpha=0.01))
     ]
     assert scores[0] > scores[1] - 0.05
 
@@ -160,15 +160,15 @@ def test_a_fold_alone_is_as_it_was_among_the_others(kind: type[NetworkEstimator]
     data = FoldedData(X, targets, X[:0], targets[:0], (), Scaling("none"))
     shared = shared_fit_of(network)
     assert shared is not None
-    said = []
+    predictions = []
     for numbers in ([0, 1, 2], [0]):
         rows = SplitRows(data, splits, numbers, "all", 1, network)
         fits = shared.fit_splits(rows, [clone(network)], {"predict"})
         fit = next(item for item in fits if isinstance(item, Fit))
         assert fit.predict is not None
         method = "predict_proba" if kind is NetworkClassifier else "predict"
-        said.append(fit.predict(method, "test"))
-    np.testing.assert_allclose(*said, rtol=1e-4)
+        predictions.append(fit.predict(method, "test"))
+    np.testing.assert_allclose(*predictions, rtol=1e-4)
 
 
 def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:
@@ -185,8 +185,8 @@ def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:
 def test_a_network_is_compared_with_others(tmp_path: Path) -> None:
     options = ["--limit", "200", "--folds", "2", *ON_THREADS, "--results", str(tmp_path / "run")]
     network = ["--estimator", "network", "--param", "network=conv", "max_epochs=3"]
-    said = said_by("cross_validate", *network, "--estimator", "knn", *options)
-    assert "global generator" not in said
+    output = said_by("cross_validate", *network, "--estimator", "knn", *options)
+    assert "global generator" not in output
     table = cells(tmp_path / "run")
     assert set(table[table["algorithm"] == "network"]["family"]) == {"stacked networks"}
     assert (table["status"] == "ok").all()
@@ -209,7 +209,7 @@ def test_a_loss_that_is_no_number_is_told(network: str, monkeypatch: pytest.Monk
     rows, scorer = SplitRows(data, splits, [0, 1], "all", 1, wild), CandidateScorer()
     kind = shared_fit_of(wild)
     assert kind is not None
-    fits = [one for one in kind.fit_splits(rows, [wild], {"predict"}) if isinstance(one, Fit)]
+    fits = [first for first in kind.fit_splits(rows, [wild], {"predict"}) if isinstance(first, Fit)]
     assert [fit.error for fit in fits] == ["diverged"] * 2
     scorer.score_fit(fits[0], wild, rows)
     assert fits[0].scores["fit_error"] == "diverged"

@@ -124,7 +124,7 @@ def test_the_seed_decides_the_order_of_splits() -> None:
 
 
 def test_a_wider_margin_drops_fewer() -> None:
-    searches = [RaceSearch(TREE, LEAVES, cv=10, margin=one).fit(*WINE) for one in (1, 3, 100)]
+    searches = [RaceSearch(TREE, LEAVES, cv=10, margin=margin).fit(*WINE) for margin in (1, 3, 100)]
     n_done = [search.n_splits_done_.sum() for search in searches]
     assert n_done[0] < n_done[1] < n_done[2] == 160
     same_results(searches[2], GridSearchCV(TREE, LEAVES, cv=10).fit(*WINE))
@@ -350,13 +350,13 @@ def test_no_fit_is_begun_that_would_not_end_in_time(
 ) -> None:
     began, n_all = clock.now, 100 if kind is GridSearch else 40
     search = kind(Takes(seconds=seconds), LEVELS, cv=5, time_budget=30 * seconds)
-    with pytest.warns(UserWarning, match=r"^\d+ fits were not made, .* time_budget=") as said:
+    with pytest.warns(UserWarning, match=r"^\d+ fits were not made, .* time_budget=") as warned:
         search.fit(*WINE)
     assert clock.now - began <= 30 * seconds  # with the refit
     n_made = int(search.n_splits_done_.sum())
     assert 24 <= n_made <= 29
-    assert len(said) == 1
-    assert str(said[0].message).startswith(f"{n_all - n_made} fits were not made")
+    assert len(warned) == 1
+    assert str(warned[0].message).startswith(f"{n_all - n_made} fits were not made")
     assert np.isnan(search.cv_results_["split0_test_score"]).any()
     assert search.cv_results_["n_splits_done"].tolist() == search.n_splits_done_.tolist()
     assert search.n_splits_done_[search.best_index_] == search.n_splits_done_.max()

@@ -73,8 +73,8 @@ def test_on_workers_the_result_is_the_same_to_the_bit(
     cells.loc[[3, 77], ["error", "score"]] = np.nan
     cells = cells.drop(index=50).sample(frac=1, random_state=0)  # a fold is still to come
     here = reduce_scores(cells, ["C", "gamma"], 5)
-    there = reduce_scores(cells, ["C", "gamma"], 5, one_worker)
-    pd.testing.assert_frame_equal(here, there, check_exact=True)
+    on_worker = reduce_scores(cells, ["C", "gamma"], 5, one_worker)
+    pd.testing.assert_frame_equal(here, on_worker, check_exact=True)
     scores = cells.groupby(["C", "gamma"])["score"]
     of_pandas = pd.DataFrame({"mean": scores.mean(), "std": scores.std(ddof=0)})
     of_pandas = of_pandas[scores.count() == 5]
@@ -117,7 +117,7 @@ def algorithms(**scores: dict[float, float]) -> pd.DataFrame:
 
 
 def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
-    found = ends_of_lists(
+    ends = ends_of_lists(
         algorithms(
             ridge={0.1: 0.5, 10.0: 0.6, 1000.0: 0.7},
             lasso={0.01: 0.9, 0.1: 0.5, 10.0: 0.6},
@@ -127,7 +127,7 @@ def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
             two={0.1: 0.5, 10.0: 0.7},
         )
     )
-    assert found == [
+    assert ends == [
         "the best alpha of lasso, 0.01, is the smallest in its list; try smaller values",
         "the best alpha of ridge, 1000, is the largest in its list; try larger values",
     ]
@@ -158,8 +158,8 @@ def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
         }
     )
     candidates = pd.DataFrame({"candidate": [0, 1, 2], "score_mean": [0.6, np.nan, np.nan]})
-    known = [Candidate("knn", {"k": k}, None) for k in (1, 2, 3)]
-    table = with_algorithm(candidates, cells, known)
+    learned = [Candidate("knn", {"k": k}, None) for k in (1, 2, 3)]
+    table = with_algorithm(candidates, cells, learned)
     assert table["params"].tolist() == ['{"k": 1}', '{"k": 2}', '{"k": 3}']
     assert table["algorithm"].tolist() == ["knn"] * 3
     assert table["score_f1_mean"].tolist() == pytest.approx([0.6, np.nan, np.nan], nan_ok=True)
@@ -168,7 +168,7 @@ def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
 
 def rows_of(errors: dict[tuple[float, float], list[float]]) -> list[dict[str, object]]:
     rows = table(errors).to_dict("records")
-    places = {place: number for number, place in enumerate(sorted(errors))}
+    places = {candidate: number for number, candidate in enumerate(sorted(errors))}
     return [{**row, "candidate": places[row["C"], row["gamma"]]} for row in rows]
 
 

@@ -49,12 +49,12 @@ INSIDE: dict[str, dict[str, Any]] = {
 
 def candidates_of(kind: SharedFit, estimator: Any) -> list[Any]:
     """Candidates of one group: as small as can be, then each shared number twice as large."""
-    known = estimator.get_params()
+    params = estimator.get_params()
     first = clone(estimator).set_params(
-        **{name: value for name, value in SMALL.items() if name in known}
+        **{name: value for name, value in SMALL.items() if name in params}
     )
     candidates = [first, clone(first)]
-    for name in known.keys() & set(kind.shared):
+    for name in params.keys() & set(kind.shared):
         value = getattr(first, name, None)
         if isinstance(value, int | float) and not isinstance(value, bool) and name not in SMALL:
             candidates.append(clone(first).set_params(**{name: 2 * value}))
@@ -89,13 +89,13 @@ def test_no_kind_of_sharing_writes_to_the_rows(kind: SharedFit, order: Any) -> N
             continue
         n_shared += 1
         of_parts = [(split, name) for split in range(2) for name in parts]
-        before = [content_of(shared.part_rows(*one)) for one in of_parts]
+        before = [content_of(shared.part_rows(*arguments)) for arguments in of_parts]
         methods = {name for name in METHODS if hasattr(candidates[0], name)}
         for fit in kind.fit_splits(shared, candidates, methods & set(kind.gives)):
             if isinstance(fit, Fit) and fit.predict is not None:
                 for split_part in parts:
                     fit.predict("predict", split_part)
-        assert [content_of(shared.part_rows(*one)) for one in of_parts] == before
+        assert [content_of(shared.part_rows(*arguments)) for arguments in of_parts] == before
         np.testing.assert_array_equal(rows, X)
         np.testing.assert_array_equal(targets, y)
     assert n_shared, f"no class of {kind.name} is shared as it is by default"

@@ -42,8 +42,8 @@ def score(
     classes: np.ndarray | None = WORDS,
 ) -> float | str:
     """What a scorer gives of predictions alone: no estimator is fitted."""
-    known = {"predict": predicted, "decision_function": decisions}
-    fit = Fit(0, 0, lambda method, part: known[method])
+    answers = {"predict": predicted, "decision_function": decisions}
+    fit = Fit(0, 0, lambda method, part: answers[method])
     fit.classes = None if classes is None else np.arange(len(classes))
     scorer = CandidateScorer((name,), labels=classes)
     everything, X = np.arange(len(truth)), truth[:, None]
@@ -63,8 +63,8 @@ def test_scores_are_scikit_learns_on_the_labels() -> None:
 
 def test_decision_values_are_used_where_they_are_needed() -> None:
     truth, values = np.array([0, 1, 0, 1]), np.array([-2.0, 0.5, 0.7, 3.0])
-    found = score("roc_auc", truth, (values > 0).astype(int), values, WORDS[:2])
-    assert found == roc_auc_score(truth, values)
+    scored = score("roc_auc", truth, (values > 0).astype(int), values, WORDS[:2])
+    assert scored == roc_auc_score(truth, values)
     values = np.array([[3.0, 2, 1], [1, 3, 2], [1, 2, 3], [3, 2, 1], [2, 1, 3], [3, 2, 1]])
     assert score("top_k_accuracy", TRUTH, TRUTH, values) == top_k_accuracy_score(TRUTH, values)
 
@@ -74,8 +74,8 @@ def test_squared_errors_have_scikit_learns_bits() -> None:
     for n in (1, 2, 7, 8, 9, 127, 129, 1000, 20_001):
         truth, noise = generator.normal(size=(2, n)) * 10.0 ** generator.uniform(-3, 3)
         predicted = truth + noise
-        found = score("neg_mean_squared_error", truth, predicted, classes=None)
-        assert found == -mean_squared_error(truth, predicted)
+        scored = score("neg_mean_squared_error", truth, predicted, classes=None)
+        assert scored == -mean_squared_error(truth, predicted)
     predicted[3] = np.nan
     assert "NaN" in str(score("neg_mean_squared_error", truth, predicted, classes=None))
 
@@ -115,9 +115,11 @@ def test_rows_of_a_split_are_scikit_learns() -> None:
         y = np.arange(20)
         data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
         rows = SplitRows(data, [(train, test)], [0], "search", None, estimator)
-        for name, part, others in (("train", train, ()), ("test", test, (train,))):
+        for name, part, other_parts in (("train", train, ()), ("test", test, (train,))):
             for ours, theirs in zip(
-                rows.part_rows(0, name), safe_split(estimator, X, y, part, *others), strict=True
+                rows.part_rows(0, name),
+                safe_split(estimator, X, y, part, *other_parts),
+                strict=True,
             ):
                 np.testing.assert_array_equal(ours, theirs)
                 assert type(ours) is type(theirs)

@@ -155,18 +155,20 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
             "verbose": 0,
         }
 
-    plain = [_fit_and_score(**call(one))["test_scores"] for one in candidates]
+    plain = [_fit_and_score(**call(candidate))["test_scores"] for candidate in candidates]
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
-    estimators = [clone(base).set_params(**one) for one in candidates]
+    estimators = [clone(base).set_params(**candidate) for candidate in candidates]
     shared: list[Any] = [None] * len(candidates)
     done = []
     sharing = CandidateScorer((), scorer)
-    for one in group_candidates(estimators, sharing):
-        some = [clone(estimators[i]) for i in one.members]
-        items = fit_group(one, some, SplitRows(data, [(train, test)], [0], "", None, base), sharing)
+    for group in group_candidates(estimators, sharing):
+        models = [clone(estimators[i]) for i in group.members]
+        items = fit_group(
+            group, models, SplitRows(data, [(train, test)], [0], "", None, base), sharing
+        )
         results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
         done.append(results)
-        for i, result in zip(one.members, results, strict=True):
+        for i, result in zip(group.members, results, strict=True):
             shared[i] = result.scores["test_scores"]
     return plain, shared, done
 
@@ -184,9 +186,9 @@ def test_shared_fits_score_as_plain_ones(name: str) -> None:
     plain, shared, done = scores(EXACT[name])
     assert not apart(done)
     assert n_fits(done) == EXACT[name][2]
-    for one, other in zip(plain, shared, strict=True):
-        assert one == pytest.approx(other, rel=1e-12, abs=1e-14)
-    assert len({tuple(one.items()) for one in plain}) > 1, "these candidates show nothing"
+    for first, other in zip(plain, shared, strict=True):
+        assert first == pytest.approx(other, rel=1e-12, abs=1e-14)
+    assert len({tuple(first.items()) for first in plain}) > 1, "these candidates show nothing"
 
 
 @pytest.mark.slow
@@ -195,8 +197,8 @@ def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str
     plain, shared, done = scores(CLOSE[name])
     assert not apart(done)
     assert n_fits(done) == CLOSE[name][2]
-    for one, other in zip(plain, shared, strict=True):
-        assert one == pytest.approx(other, rel=1e-5)
+    for first, other in zip(plain, shared, strict=True):
+        assert first == pytest.approx(other, rel=1e-5)
 
 
 def test_more_columns_than_rows_are_no_matter_for_ridge() -> None:
@@ -236,7 +238,7 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
 )
 def test_what_chance_decides_or_a_kind_does_not_give_is_not_shared(estimator: Any) -> None:
     assert [
-        one.name for one in group_candidates([estimator, clone(estimator)], CandidateScorer())
+        group.name for group in group_candidates([estimator, clone(estimator)], CandidateScorer())
     ] == [PLAIN, PLAIN]
 
 
@@ -244,14 +246,14 @@ def test_a_candidate_that_fails_takes_none_with_it() -> None:
     X, y = DIGITS
     estimators = [KNeighborsClassifier(n_neighbors=k) for k in (1, 3, 5000)]
     scorer = CandidateScorer()
-    (found,) = group_candidates(estimators, scorer)
+    (group,) = group_candidates(estimators, scorer)
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     split = np.arange(200), np.arange(200, 300)
     rows = SplitRows(data, [split], [0], "", None, estimators[0])
-    items = list(fit_group(found, estimators, rows, scorer))
+    items = list(fit_group(group, estimators, rows, scorer))
     results = sorted((item for item in items if isinstance(item, Fit)), key=by_candidate)
-    assert all("more neighbors than there are rows" in one.apart for one in results)
-    first, second, third = (one.scores["test_scores"]["accuracy"] for one in results)
+    assert all("more neighbors than there are rows" in result.apart for result in results)
+    first, second, third = (result.scores["test_scores"]["accuracy"] for result in results)
     assert first > 0.5
     assert second > 0.5
     assert third.startswith("ValueError: Expected n_neighbors")

@@ -224,10 +224,12 @@ def test_searches_with_generators_are_those_of_scikit_learn(name: str, scoring: 
     }
     searches = []
     for search_class in (GridSearchCV, GridSearch):
-        own, choices = drawn(3), copy.deepcopy(grid)
-        pipeline = make_pipeline(StandardScaler(), clone(estimator).set_params(random_state=own))
+        own_generator, choices = drawn(3), copy.deepcopy(grid)
+        pipeline = make_pipeline(
+            StandardScaler(), clone(estimator).set_params(random_state=own_generator)
+        )
         search = search_class(pipeline, choices, cv=3, scoring=scoring).fit(X, y)
-        assert_alike([own, choices], [drawn(3), grid])
+        assert_alike([own_generator, choices], [drawn(3), grid])
         searches.append(search)
     theirs, ours = searches
     # Of the four seeds two are equal.

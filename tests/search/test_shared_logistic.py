@@ -127,8 +127,8 @@ def test_they_predict_together_what_each_predicts_by_itself(name: str, method: s
     kind: Any = shared_fit_of(shared_fits[0])
     with np.errstate(divide="ignore"):  # some probabilities are 0
         at_once = kind.predict(shared_fits, method, read_only(data[0]))
-        each = [getattr(model, method)(data[0]) for model in shared_fits]
-    for shared_fit, expected in zip(at_once, each, strict=True):
+        separate = [getattr(model, method)(data[0]) for model in shared_fits]
+    for shared_fit, expected in zip(at_once, separate, strict=True):
         assert shared_fit.dtype == expected.dtype
         assert shared_fit.shape == expected.shape
         if method == "predict":

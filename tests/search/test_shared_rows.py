@@ -136,7 +136,7 @@ def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies
         shared = ("k",)
 
         def fit(self, estimators: Any, X: Any, y: Any, **weights: Any) -> list[Any]:
-            return [one.fit(X, y) for one in estimators]
+            return [estimator.fit(X, y) for estimator in estimators]
 
     search = GridSearch(WritesRows(), {"k": [1, 2]}, **HOW)
     search._search(X, y, {}, None, shared_fits=[Writing()])

@@ -43,33 +43,35 @@ LISTS = [Branch.of({"a": [1, 2, 3], "b": ["x", "y"]}), Branch.of({"c": range(5)}
     ],
 )
 def test_a_point_of_the_unit_interval_is_a_value(written: Any, ends: Any, peer: Any) -> None:
-    made = distribution_of("x", written)
-    assert tuple(map(made.at, ENDS)) == pytest.approx(ends)
-    values = [made.at(u) for u in UNIT]
+    distribution = distribution_of("x", written)
+    assert tuple(map(distribution.at, ENDS)) == pytest.approx(ends)
+    values = [distribution.at(u) for u in UNIT]
     assert values == pytest.approx(peer.ppf(UNIT), rel=1e-5, abs=1e-6)
     assert {type(value) for value in values} == {int if "int" in written else float}
 
 
 def test_whole_numbers_of_uniform_logarithms_are_all_drawn_the_small_ones_more_often() -> None:
-    made = distribution_of("n", {"log_int": [1, 1000]})
-    counts = np.bincount([made.at(u) for u in UNIT], minlength=1001)
-    assert tuple(map(made.at, ENDS)) == (1, 1000)
+    distribution = distribution_of("n", {"log_int": [1, 1000]})
+    counts = np.bincount([distribution.at(u) for u in UNIT], minlength=1001)
+    assert tuple(map(distribution.at, ENDS)) == (1, 1000)
     assert counts[1] > counts[2] > counts[10] > 0
-    assert made.bounds == Bounds("int", 1, 1000, log=True)
+    assert distribution.bounds == Bounds("int", 1, 1000, log=True)
 
 
 def test_a_normal_distribution_is_scipys() -> None:
-    made = distribution_of("x", {"normal": [10, 2]})
-    assert [made.at(u) for u in UNIT] == pytest.approx(stats.norm(10, 2).ppf(UNIT), rel=1e-5)
-    assert np.isfinite([made.at(u) for u in ENDS]).all()
-    assert made.bounds == Bounds("unit", 0, 1)
+    distribution = distribution_of("x", {"normal": [10, 2]})
+    assert [distribution.at(u) for u in UNIT] == pytest.approx(
+        stats.norm(10, 2).ppf(UNIT), rel=1e-5
+    )
+    assert np.isfinite([distribution.at(u) for u in ENDS]).all()
+    assert distribution.bounds == Bounds("unit", 0, 1)
 
 
 def test_a_list_has_each_value_equally_often() -> None:
-    made = distribution_of("x", ["a", None, 3])
-    values = [made.at(u) for u in (np.arange(300) + 0.5) / 300]
-    assert [values.count(one) for one in ("a", None, 3)] == [100, 100, 100]
-    assert made.bounds == Bounds("place", 0, 2)
+    distribution = distribution_of("x", ["a", None, 3])
+    values = [distribution.at(u) for u in (np.arange(300) + 0.5) / 300]
+    assert [values.count(choice) for choice in ("a", None, 3)] == [100, 100, 100]
+    assert distribution.bounds == Bounds("place", 0, 2)
 
 
 def test_frozen_distributions_of_scipy_are_taken() -> None:
@@ -79,8 +81,8 @@ def test_frozen_distributions_of_scipy_are_taken() -> None:
     assert C.at(0.5) == pytest.approx(10)
     assert (n.at(0.0), n.at(ENDS[1])) == (1, 8)
     assert {type(n.at(0.3)), type(n.draw(np.random.default_rng(0)))} == {int}
-    one, other = (C.draw(np.random.default_rng(4)) for _ in range(2))
-    assert one == other
+    first, other = (C.draw(np.random.default_rng(4)) for _ in range(2))
+    assert first == other
 
 
 def test_an_object_with_rvs_alone_is_drawn_at_a_point_too() -> None:
@@ -88,9 +90,9 @@ def test_an_object_with_rvs_alone_is_drawn_at_a_point_too() -> None:
         def rvs(self, random_state: Any = None) -> int:
             return int(random_state.integers(1, 7))
 
-    made = distribution_of("n", Dice())
-    assert {made.at(u) for u in UNIT[::20]} == {1, 2, 3, 4, 5, 6}
-    assert made.at(0.25) == made.at(0.25)
+    distribution = distribution_of("n", Dice())
+    assert {distribution.at(u) for u in UNIT[::20]} == {1, 2, 3, 4, 5, 6}
+    assert distribution.at(0.25) == distribution.at(0.25)
 
 
 @pytest.mark.parametrize("sampler", ["plain", "sobol"])

@@ -18,7 +18,7 @@ X = np.arange(120.0).reshape(60, 2)
 GROUPS = np.arange(60) // 10
 
 
-def split(kind: str, n_folds: int = 3, **more: object) -> list:
+def split(kind: str, n_folds: int = 3, **extra_options: object) -> list:
     options = {
         "n_repeats": 2,
         "seed": 0,
@@ -26,28 +26,28 @@ def split(kind: str, n_folds: int = 3, **more: object) -> list:
         "y": Y,
         "groups": GROUPS,
         "task": "classification",
-    } | more
+    } | extra_options
     return splits_of(kind, n_folds, **options)  # type: ignore[arg-type]
 
 
 def test_stratified_folds_are_those_of_the_other_commands() -> None:
     expected = StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y)
-    for found, (train, test) in zip(split("auto"), expected, strict=True):
-        assert found[0].tolist() == train.tolist()
-        assert found[1].tolist() == test.tolist()
+    for fold, (train, test) in zip(split("auto"), expected, strict=True):
+        assert fold[0].tolist() == train.tolist()
+        assert fold[1].tolist() == test.tolist()
 
 
 @pytest.mark.parametrize("kind", ["stratified", "kfold", "repeated", "group"])
 def test_every_row_is_validated_once_a_repeat(kind: str) -> None:
-    found = split(kind)
-    assert len(found) == (6 if kind == "repeated" else 3)
-    for start in range(0, len(found), 3):
-        rows = np.concatenate([test for _, test in found[start : start + 3]])
+    folds = split(kind)
+    assert len(folds) == (6 if kind == "repeated" else 3)
+    for start in range(0, len(folds), 3):
+        rows = np.concatenate([test for _, test in folds[start : start + 3]])
         assert sorted(rows.tolist()) == list(range(60))
-    assert all(not set(train) & set(test) for train, test in found)
+    assert all(not set(train) & set(test) for train, test in folds)
     if kind == "group":
-        assert all(not set(GROUPS[train]) & set(GROUPS[test]) for train, test in found)
-    assert len({str(test) for _, test in found}) == len(found), "repeats differ"
+        assert all(not set(GROUPS[train]) & set(GROUPS[test]) for train, test in folds)
+    assert len({str(test) for _, test in folds}) == len(folds), "repeats differ"
 
 
 def test_what_is_validated_comes_after_what_trains() -> None:
@@ -56,7 +56,7 @@ def test_what_is_validated_comes_after_what_trains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("options", "words"),
     [
         ({"kind": "group", "n_folds": 7}, "folds must not exceed the 6 groups, got 7"),
         ({"kind": "stratified", "n_folds": 30}, "folds must not exceed the training rows of any"),
@@ -65,9 +65,9 @@ def test_what_is_validated_comes_after_what_trains() -> None:
         ({"kind": "none.py:folds"}, "cv must be .* FILE.py:NAME that can be imported"),
     ],
 )
-def test_what_cannot_be_split_is_said(more: dict, words: str) -> None:
+def test_what_cannot_be_split_is_said(options: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        split(**more)
+        split(**options)
 
 
 def of_ones_own(tmp_path: Path, body: str) -> str:
@@ -89,8 +89,8 @@ def test_a_function_that_writes_to_the_rows_changes_none(tmp_path: Path) -> None
     split(
         of_ones_own(tmp_path, "X[:] = 0; y[:] = 0; groups[:] = 0; return [([0], [1]), ([1], [0])]")
     )
-    for found, kept in zip((X, Y, GROUPS), before, strict=True):
-        np.testing.assert_array_equal(found, kept)
+    for array, kept in zip((X, Y, GROUPS), before, strict=True):
+        np.testing.assert_array_equal(array, kept)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_function_that_gives_no_splits_is_refused(tmp_path: Path, body: str, w
 def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
     rows = {"X_train": X, "y_train": Y, "groups": GROUPS, "task": "classification"}
     data: Any = SimpleNamespace(**rows, classes=np.arange(3))
-    found = make_splits(data, "group", 2, 1, 0, nested=3, learning_curve=False)
-    outer, inner = found["outer", 1.0], found["inner", 1.0]
+    splits = make_splits(data, "group", 2, 1, 0, nested=3, learning_curve=False)
+    outer, inner = splits["outer", 1.0], splits["inner", 1.0]
     assert (len(outer), len(inner)) == (3, 6)
     for i, (fit, validation) in enumerate(inner):
         train, _ = outer[i // 2]

@@ -62,18 +62,22 @@ def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_last_step_is_converted_with_its_parameters(cuml: ModuleType) -> None:
     pipe = make_pipeline(StandardScaler(), LogisticRegression(C=3.0))
-    found = substitute(pipe, "gpu")
-    assert type(found.estimator.steps[-1][1]) is Stand
-    params = found.estimator.steps[-1][1].get_params()
+    substituted = substitute(pipe, "gpu")
+    assert type(substituted.estimator.steps[-1][1]) is Stand
+    params = substituted.estimator.steps[-1][1].get_params()
     assert params == {"C": 3.0, "max_iter": 100}, "defaults are scikit-learn's"
     assert type(pipe.steps[-1][1]) is LogisticRegression, "the one that was given stays"
-    assert (found.implementation, found.replaced) == ("cuml", True)
-    assert found.reason == "converted by cuml.linear_model.LogisticRegression.from_sklearn"
+    assert (substituted.implementation, substituted.replaced) == ("cuml", True)
+    assert substituted.reason == "converted by cuml.linear_model.LogisticRegression.from_sklearn"
 
 
 def test_a_machine_stays_one_vs_one(cuml: ModuleType) -> None:
-    found = substitute(SVC(C=2.0), "gpu").estimator
-    assert (type(found), found.C, found.decision_function_shape) == (Pairs, 2.0, "ovo")
+    substituted = substitute(SVC(C=2.0), "gpu").estimator
+    assert (type(substituted), substituted.C, substituted.decision_function_shape) == (
+        Pairs,
+        2.0,
+        "ovo",
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,10 +90,10 @@ def test_a_machine_stays_one_vs_one(cuml: ModuleType) -> None:
     ],
 )
 def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) -> None:
-    found = substitute(estimator, "gpu")
-    assert found.estimator is estimator
-    assert found.implementation == "scikit-learn"
-    assert why in found.reason
+    substituted = substitute(estimator, "gpu")
+    assert substituted.estimator is estimator
+    assert substituted.implementation == "scikit-learn"
+    assert why in substituted.reason
 
 
 class Breaks(Stand):
@@ -113,10 +117,10 @@ def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
         problem = problem_of(candidates, X, y, splits, device=device)
         rows[device] = [row for task in make_tasks(problem) for row in task_rows(problem, task)]
     assert [row["status"] for row in rows["gpu"]] == ["ok", "ok"]
-    said = [(row["implementation"], row["reason"]) for row in rows["gpu"]]
+    reasons = [(row["implementation"], row["reason"]) for row in rows["gpu"]]
     why = "cuml failed: RuntimeError: no kernel image is available"
-    assert said[1] == ("scikit-learn", why)
-    assert said[0][0] == "cuml"
+    assert reasons[1] == ("scikit-learn", why)
+    assert reasons[0][0] == "cuml"
     assert [row["score"] for row in rows["gpu"]] == [row["score"] for row in rows["cpu"]]
 
 

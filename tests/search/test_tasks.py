@@ -87,7 +87,7 @@ def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int
     tasks = make_tasks(problem)
     assert len(tasks) == n_tasks
     assert len({task.name for task in tasks}) == n_tasks
-    places = [place for task in tasks for place in task.cell_keys]
+    places = [key for task in tasks for key in task.cell_keys]
     assert sorted(places) == [(SEARCH, i, split, 1.0) for i in range(6) for split in range(3)]
 
 
@@ -121,23 +121,23 @@ def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
     (row, *_) = (row for task in make_tasks(wine()) for row in task_rows(wine(), task))
     assert row["score"] == pytest.approx(1 - row["error"])
     other = wine(scoring="matthews_corrcoef")
-    (found,) = task_rows(other, make_tasks(other)[0])
-    assert found["error"] == row["error"]
-    assert found["score"] < row["score"]
+    (scored,) = task_rows(other, make_tasks(other)[0])
+    assert scored["error"] == row["error"]
+    assert scored["score"] < row["score"]
 
 
 def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
-    some = np.flatnonzero(y < 2)
-    ones = np.flatnonzero(y[some] == 1)[:10]
+    subset = np.flatnonzero(y < 2)
+    ones = np.flatnonzero(y[subset] == 1)[:10]
     splits = [(np.arange(40, 100), ones), (np.arange(0, 110, 2), np.arange(1, 110, 2))]
-    data = FoldedData(X[some], y[some], X[:0], y[:0], (), Scaling("standardise"))
+    data = FoldedData(X[subset], y[subset], X[:0], y[:0], (), Scaling("standardise"))
     scorer = CandidateScorer(("roc_auc",), labels=np.array(["a", "b"]))
     problem = svm_problem(
         data, {(SEARCH, 1.0): splits}, [{"C": 1.0, "gamma": 0.1}], "path", Settings(), scorer
     )
-    one, other = (row for task in make_tasks(problem) for row in task_rows(problem, task))
-    assert one["status"].startswith("failed: scoring roc_auc: ")
-    assert one["n_errors"] is one["score"] is None
+    failed_row, other = (row for task in make_tasks(problem) for row in task_rows(problem, task))
+    assert failed_row["status"].startswith("failed: scoring roc_auc: ")
+    assert failed_row["n_errors"] is failed_row["score"] is None
     assert other["status"] == "ok"
     assert other["score"] > 0.9
 
@@ -145,7 +145,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
 def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits: FoldedData) -> None:
     (whole,) = make_tasks(grid(digits, (0.1, 1.0), (0.1,), "path"))
     parts = whole.by_split
-    assert sorted(place for part in parts for place in part.cell_keys) == sorted(whole.cell_keys)
+    assert sorted(key for part in parts for key in part.cell_keys) == sorted(whole.cell_keys)
     assert whole.cost < sum(part.cost for part in parts) < 1.5 * whole.cost
     assert parts[0].by_split == [parts[0]]
 
@@ -200,19 +200,19 @@ class Runner:
         return iter(self.events)
 
 
-def given(*events: Any) -> list[tuple[Any, list[int]]]:
+def outcomes_of(*events: Any) -> list[tuple[Any, list[int]]]:
     """Events as ``run_tasks`` gives them on, with the splits of their rows."""
     runner: Any = Runner(*events)
-    found = run_tasks(runner, wine(), [TASK])
-    return [(event, sorted({row["split"] for row in rows})) for event, rows in found]
+    outcomes = run_tasks(runner, wine(), [TASK])
+    return [(event, sorted({row["split"] for row in rows})) for event, rows in outcomes]
 
 
 def test_splits_that_are_told_are_a_task_of_their_own() -> None:
-    told = ProgressEvent(TASK.name, 0.6, rows_on(1), "here", 100.0, 20.0)
+    event = ProgressEvent(TASK.name, 0.6, rows_on(1), "here", 100.0, 20.0)
     again = ProgressEvent(TASK.name, 0.3, rows_on(1), "here", 110.0, 10.0)  # by another worker
     done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0, 5.0)
-    (first, one), (second, none), (third, two) = given(told, again, done)
-    assert (one, none, two) == ([1], [], [0, 2])
+    (first, split), (second, none), (third, two) = outcomes_of(event, again, done)
+    assert (split, none, two) == ([1], [], [0, 2])
     assert (first.part, first.cost) == ("svm-gamma=0.1 2 C fold=1", 2.0)
     assert second.part == ""
     assert (third.part, third.started, third.seconds, third.compile_seconds) == (
@@ -226,16 +226,16 @@ def test_splits_that_are_told_are_a_task_of_their_own() -> None:
 
 def test_a_task_that_told_all_has_no_part_left_and_one_that_told_nothing_stays() -> None:
     done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0)
-    _, (outcome, none) = given(ProgressEvent(TASK.name, 0.9, rows_on(0, 1, 2)), done)
+    _, (outcome, none) = outcomes_of(ProgressEvent(TASK.name, 0.9, rows_on(0, 1, 2)), done)
     assert (outcome.part, none) == ("", [])
-    assert given(done) == [(done, [0, 1, 2])]
+    assert outcomes_of(done) == [(done, [0, 1, 2])]
 
 
 def test_a_resumed_task_has_the_splits_that_are_left() -> None:
     done = {(SEARCH, i, split, 1.0) for i in (0, 1) for split in (0, 2)} | {(SEARCH, 0, 1, 1.0)}
-    left = TASK.without(done)
-    assert left is not None
-    assert (left.splits, left.members) == ((1,), (1,))
+    remaining = TASK.without(done)
+    assert remaining is not None
+    assert (remaining.splits, remaining.members) == ((1,), (1,))
     assert TASK.without(done | {(SEARCH, 1, 1, 1.0)}) is None
 
 
@@ -247,17 +247,17 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     (task,) = make_tasks(problem)
     whole: list[Row] = []
-    told: list[Row] = []
+    rows_told: list[Row] = []
     for item in run_task(problem, task):
         if isinstance(item, Progress):
-            told = list(whole)
+            rows_told = list(whole)
             assert item.fraction > 0
         else:
             whole.append(item)
-    assert {row["fold"] for row in told} < {0, 1, 2}
-    assert len(told) == 4
+    assert {row["fold"] for row in rows_told} < {0, 1, 2}
+    assert len(rows_told) == 4
     by_place = {cell_key_of(row): row for row in whole}
-    assert all(by_place[cell_key_of(row)] == row for row in told)
+    assert all(by_place[cell_key_of(row)] == row for row in rows_told)
     for split in range(3):
         alone = task_rows(problem, task.part([split]))
         assert less_times(alone) == less_times([row for row in whole if row["split"] == split])

@@ -36,7 +36,7 @@ class Watcher(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         seen["n_jobs"] = self.n_jobs
         seen["effective"] = joblib.effective_n_jobs(self.n_jobs)
-        seen["blas"] = max(one["num_threads"] for one in threadpool_info())
+        seen["blas"] = max(pool["num_threads"] for pool in threadpool_info())
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -49,10 +49,10 @@ def problem_with(estimator: Any) -> Problem:
     return problem_of([Candidate("it", {}, estimator)], X, y, [split])
 
 
-@pytest.mark.parametrize("asked", [None, 1, 16, -1])
+@pytest.mark.parametrize("n_jobs", [None, 1, 16, -1])
 @pytest.mark.parametrize("has", [1, 2])
-def test_a_task_starts_what_its_worker_has(asked: int | None, has: int) -> None:
-    problem = problem_with(Watcher(asked))
+def test_a_task_starts_what_its_worker_has(n_jobs: int | None, has: int) -> None:
+    problem = problem_with(Watcher(n_jobs))
     (task,) = make_tasks(problem)
     (row,) = task_rows(problem, task, n_threads=has)
     assert row["status"] == "ok"
@@ -62,8 +62,8 @@ def test_a_task_starts_what_its_worker_has(asked: int | None, has: int) -> None:
 
 def test_every_n_jobs_in_an_estimator_is_set() -> None:
     pipe = make_pipeline(StandardScaler(), BaggingClassifier(RandomForestClassifier(n_jobs=-1)))
-    found = with_jobs(pipe, 2)
-    jobs = [value for name, value in found.get_params().items() if name.endswith("n_jobs")]
+    estimator = with_jobs(pipe, 2)
+    jobs = [value for name, value in estimator.get_params().items() if name.endswith("n_jobs")]
     assert jobs == [2, 2]
 
 

@@ -23,7 +23,7 @@ Scores = dict[float, list[float]]  # of each share of the rows
 
 def problem(scoring: str = "accuracy") -> Any:
     """Candidates that differ in C."""
-    candidates = [SimpleNamespace(parameters={"C": one}, algorithm="svm") for one in C]
+    candidates = [SimpleNamespace(parameters={"C": value}, algorithm="svm") for value in C]
     return SimpleNamespace(
         candidates=candidates,
         columns=("C",),
@@ -36,14 +36,14 @@ def cells(of_candidates: dict[int, Scores]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "candidate": place,
-                "C": C[place],
+                "candidate": candidate,
+                "C": C[candidate],
                 "share": share,
                 "fold": fold if share == 1 else -1,
                 "score": score,
                 "error": 1 - score,
             }
-            for place, by_share in of_candidates.items()
+            for candidate, by_share in of_candidates.items()
             for share, scores in by_share.items()
             for fold, score in enumerate(scores)
         ]
@@ -71,11 +71,11 @@ def table(
 
 
 def test_candidates_without_all_splits_come_last_with_their_state() -> None:
-    found = table()
-    assert found["candidate"].tolist() == [2, 1, 5, 0, 3, 4, 6], "the more was tried, the sooner"
-    assert found["rank"].tolist() == list(range(1, 8))
-    assert found["C"].tolist() == [C[place] for place in found["candidate"]]
-    assert found["stopped"].tolist() == [
+    ranking = table()
+    assert ranking["candidate"].tolist() == [2, 1, 5, 0, 3, 4, 6], "the more was tried, the sooner"
+    assert ranking["rank"].tolist() == list(range(1, 8))
+    assert ranking["C"].tolist() == [C[candidate] for candidate in ranking["candidate"]]
+    assert ranking["stopped"].tolist() == [
         "",
         "",
         "out of time after 2 of 5 folds",
@@ -84,38 +84,38 @@ def test_candidates_without_all_splits_come_last_with_their_state() -> None:
         "stopped on 1/3 of the rows, a fit failed",
         "not tried",
     ]
-    assert found["n_ok"].tolist() == [5, 5, 2, 2, 0, 0, 0]
-    assert found.loc[2:, ["score_mean", "score_std", "error_mean"]].isna().all(axis=None)
+    assert ranking["n_ok"].tolist() == [5, 5, 2, 2, 0, 0, 0]
+    assert ranking.loc[2:, ["score_mean", "score_std", "error_mean"]].isna().all(axis=None)
     parts = [0.95, 0.9, 0.85, 0.75, 2.15 / 3, None, None]
-    assert found["score_part"].tolist() == pytest.approx(
+    assert ranking["score_part"].tolist() == pytest.approx(
         [math.nan if part is None else part for part in parts], nan_ok=True
     )
-    assert found["behind"].tolist() == pytest.approx(
+    assert ranking["behind"].tolist() == pytest.approx(
         [math.nan] * 3 + [0.2, 0.031, math.nan, math.nan], nan_ok=True
     )
 
 
 def test_a_whole_grid_stays_as_it_is() -> None:
-    raced: dict[int, Scores] = {place: {1.0: [0.9] * 5} for place in range(len(C))}
+    raced: dict[int, Scores] = {candidate: {1.0: [0.9] * 5} for candidate in range(len(C))}
     raced[3][1.0][2] = math.nan
     ranked = reduce_scores(cells(raced), ("C", "candidate"), N_SPLITS)
-    found = with_unfinished(ranked, cells(raced), problem(), {}, "5 folds")
-    pd.testing.assert_frame_equal(found[ranked.columns], ranked)
-    assert (found["stopped"] == "").all(), "a failed fit was tried"
+    ranking = with_unfinished(ranked, cells(raced), problem(), {}, "5 folds")
+    pd.testing.assert_frame_equal(ranking[ranked.columns], ranked)
+    assert (ranking["stopped"] == "").all(), "a failed fit was tried"
 
 
 def test_columns_keep_their_dtypes() -> None:
     every = cells(RACED)
     ranked = reduce_scores(every[every["share"] == 1.0], ("C", "candidate"), N_SPLITS)
-    found = table()
-    assert found.dtypes[ranked.columns].equals(ranked.dtypes)
+    ranking = table()
+    assert ranking.dtypes[ranked.columns].equals(ranked.dtypes)
 
 
 def test_where_time_ended_first_the_ranked_have_a_state_too() -> None:
-    found = table({0: {1.0: [0.8]}, 1: {1.0: [0.9]}, 3: {1 / 3: [0.7] * 3}}, n_splits=1)
-    assert found["candidate"].tolist()[:3] == [1, 0, 3]
-    assert found["score_mean"].tolist()[:3] == pytest.approx([0.9, 0.8, math.nan], nan_ok=True)
-    assert found["stopped"][0] == "out of time after 1 of 5 folds"
+    ranking = table({0: {1.0: [0.8]}, 1: {1.0: [0.9]}, 3: {1 / 3: [0.7] * 3}}, n_splits=1)
+    assert ranking["candidate"].tolist()[:3] == [1, 0, 3]
+    assert ranking["score_mean"].tolist()[:3] == pytest.approx([0.9, 0.8, math.nan], nan_ok=True)
+    assert ranking["stopped"][0] == "out of time after 1 of 5 folds"
 
 
 @pytest.mark.parametrize(
@@ -143,36 +143,39 @@ def journal() -> Iterable[dict[str, Any]]:
 
 def test_what_a_strategy_spent_is_counted() -> None:
     entries = strategy_entries("race", table(), cells(RACED), problem(), journal())["strategy"]
-    found = StrategyMetadata.model_validate(entries)
-    assert (found.n_candidates, found.grid_fits) == (7, 35)
-    assert (found.fits, found.share_fits) == (14, 12)
-    assert (found.n_stopped, found.n_out_of_time, found.n_not_tried) == (3, 1, 1)
-    parts = [(part.share, part.fits, part.seconds) for part in found.parts]
+    metadata = StrategyMetadata.model_validate(entries)
+    assert (metadata.n_candidates, metadata.grid_fits) == (7, 35)
+    assert (metadata.fits, metadata.share_fits) == (14, 12)
+    assert (metadata.n_stopped, metadata.n_out_of_time, metadata.n_not_tried) == (3, 1, 1)
+    parts = [(part.share, part.fits, part.seconds) for part in metadata.parts]
     assert parts == [(1 / 3, 12, 3.0), (1.0, 14, 12.0)]
-    assert found.left_out == {}
+    assert metadata.left_out == {}
     begun: dict[int, Scores] = {1: {1.0: [0.8]}}
-    left = strategy_entries("grid", table(begun, 1), cells(begun), problem(), ())
-    assert left["strategy"]["left_out"] == {"svm": "out of time after 1 of 5 folds"}
+    grid_entries = strategy_entries("grid", table(begun, 1), cells(begun), problem(), ())
+    assert grid_entries["strategy"]["left_out"] == {"svm": "out of time after 1 of 5 folds"}
 
 
-def said(**changes: Any) -> list[str]:
+def console_lines(**changes: Any) -> list[str]:
     entries = strategy_entries("race", table(), cells(RACED), problem(), journal())["strategy"]
     options = {"folds": N_SPLITS, "time_budget": 600.0}
     return list(strategy_lines({"strategy": entries | changes, "options": options}))
 
 
 def test_the_console_says_what_was_spent_and_what_time_left() -> None:
-    assert said() == [
+    assert console_lines() == [
         "race       14 of 35 fits, and 12 on 1/3 of the rows: 3 of 7 candidates stopped early",
         "not tried  1 of 7 candidates, and 1 not on all 5 folds: "
         "the time budget of 10:00 min ended",
     ]
-    assert said(n_stopped=0, share_fits=0, n_out_of_time=0) == [
+    assert console_lines(n_stopped=0, share_fits=0, n_out_of_time=0) == [
         "race       14 of 35 fits: none of 7 candidates stopped early",
         "not tried  1 of 7 candidates: the time budget of 10:00 min ended",
     ]
-    assert said(n_not_tried=0)[1] == (
+    assert console_lines(n_not_tried=0)[1] == (
         "not tried  1 of 7 candidates not on all 5 folds: the time budget of 10:00 min ended"
     )
-    assert said(name="random", n_stopped=0, share_fits=0, n_out_of_time=0, n_not_tried=0) == []
+    assert (
+        console_lines(name="random", n_stopped=0, share_fits=0, n_out_of_time=0, n_not_tried=0)
+        == []
+    )
     assert list(strategy_lines({"options": {}})) == [], "of a grid nothing"

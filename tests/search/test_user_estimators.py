@@ -19,7 +19,7 @@ from pipelines.search.scoring import predictions_as
 INTS = np.dtype(np.int32)
 
 
-def run(estimator: str, results: Path, **more: Any) -> Any:
+def run(estimator: str, results: Path, **options: Any) -> Any:
     name = f"tests.search.awkward.{estimator}"
     how = {"dataset": "digits", "limit": 150, "folds": 3, "preprocess": "none", "quiet": True}
     return cross_validate.run(
@@ -28,7 +28,7 @@ def run(estimator: str, results: Path, **more: Any) -> Any:
         cluster="threads",
         workers=2,
         results=str(results),
-        **how | more,
+        **how | options,
     )
 
 
@@ -59,8 +59,8 @@ def test_scores_and_the_test_are_those_of_a_plain_estimator(
     scores, predictions = usual
     assert list(cells(path)["status"]) == ["ok"] * 6
     assert list(cells(path)["score"]) == list(scores["score"])
-    found = pd.read_parquet(path / names.PREDICTIONS)
-    pd.testing.assert_frame_equal(found, predictions)
+    stored = pd.read_parquet(path / names.PREDICTIONS)
+    pd.testing.assert_frame_equal(stored, predictions)
 
 
 def test_what_predicts_no_class_says_so_in_every_row(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path: Path
     ids=repr,
 )
 def test_predictions_become_class_codes(values: Any, codes: list[int]) -> None:
-    found = predictions_as(INTS, values)
-    assert found.dtype.kind == "i"
-    assert found.tolist() == codes
+    predicted = predictions_as(INTS, values)
+    assert predicted.dtype.kind == "i"
+    assert predicted.tolist() == codes
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_predictions_become_class_codes(values: Any, codes: list[int]) -> None:
     ids=repr,
 )
 def test_predictions_that_are_none_stay_as_they_are(values: Any) -> None:
-    found = predictions_as(INTS, np.array(values))
-    np.testing.assert_array_equal(found, np.array(values))
+    codes = predictions_as(INTS, np.array(values))
+    np.testing.assert_array_equal(codes, np.array(values))
 
 
 def test_numbers_keep_their_precision() -> None:

@@ -17,8 +17,8 @@ GRID = {"C": [0.1, 10], "gamma": [0.01, 0.1]}
 
 
 def scores(search: Any, weights: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
-    found = search(SVC(), GRID, cv=3, refit=False)
-    results = found.fit(X[rows], y[rows], sample_weight=weights[rows]).cv_results_
+    search_cv = search(SVC(), GRID, cv=3, refit=False)
+    results = search_cv.fit(X[rows], y[rows], sample_weight=weights[rows]).cv_results_
     return np.stack([results[f"split{i}_test_score"] for i in range(3)])
 
 

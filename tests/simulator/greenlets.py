@@ -67,10 +67,10 @@ def _shared_array(self, shape, dtype, alignment=None):
         count = self._dynshared_size // dtype.itemsize
         return np.frombuffer(self._dynshared.data, dtype=dtype, count=count)
     caller = sys._getframe(1)
-    place = caller.f_code, caller.f_lineno
-    if place not in self._allocations:
-        self._allocations[place] = np.empty(shape, dtype)
-    return self._allocations[place]
+    call_site = caller.f_code, caller.f_lineno
+    if call_site not in self._allocations:
+        self._allocations[call_site] = np.empty(shape, dtype)
+    return self._allocations[call_site]
 
 
 def install():

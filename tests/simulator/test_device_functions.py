@@ -64,7 +64,7 @@ def test_what_rounding_leaves_off_makes_products_double():
 
 
 @cuda.jit
-def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, members, found):
+def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, members, result):
     """Cuts of both directions, the rows inside them, and the packed changes taken off."""
     t, n_threads = cuda.threadIdx.x, THREADS
     tops = cuda.shared.array(THREADS, types.float64)
@@ -87,7 +87,7 @@ def _between_solves(signed, columns, residual, beta, C, quota, shared, changes, 
     products = Products(shared, np.float32(0.5), np.float32(0), 1)
     subtract(t, n_threads, rows, 0, n_changed, work, products, parts)
     if t == 0:
-        found[0], found[1], found[2], found[3] = m, i, j, n_changed
+        result[0], result[1], result[2], result[3] = m, i, j, n_changed
 
 
 @pytest.mark.parametrize(("quota", "kinds"), [(1, 400), (9, 400), (9, 3), (60, 400), (400, 400)])
@@ -102,14 +102,14 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     columns = rng.permutation(500)[:n].astype(np.int32)
     changes = np.zeros((2, n))
     changes[0] = rng.normal(size=n) * rng.integers(2, size=n)
-    members, found, after = np.zeros(2 * n, np.int32), np.zeros(4, np.int64), residual.copy()
+    members, counts, after = np.zeros(2 * n, np.int32), np.zeros(4, np.int64), residual.copy()
     launch(
         _between_solves,
         1,
         THREADS,
-        [signed, columns, after, beta, C, quota, shared, changes, members, found],
+        [signed, columns, after, beta, C, quota, shared, changes, members, counts],
     )
-    m, i, j, n_changed = found
+    m, i, j, n_changed = counts
     rise, fall = beta < np.maximum(C * signed, 0), beta > np.minimum(C * signed, 0)
     free = residual[rise & fall]
     assert residual[i] == residual[rise].max()

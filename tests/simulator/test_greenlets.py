@@ -13,12 +13,12 @@ def reverse(with_barrier):
     @cuda.jit
     def kernel(values):
         shared = cuda.shared.array(THREADS, float64)
-        place = cuda.threadIdx.x
+        thread = cuda.threadIdx.x
         for _ in range(3):
-            shared[place] = values[cuda.blockIdx.x, place]
+            shared[thread] = values[cuda.blockIdx.x, thread]
             if with_barrier:
                 cuda.syncthreads()
-            values[cuda.blockIdx.x, place] = shared[THREADS - 1 - place]
+            values[cuda.blockIdx.x, thread] = shared[THREADS - 1 - thread]
             cuda.syncthreads()
 
     values = np.arange(2.0 * THREADS).reshape(2, THREADS)

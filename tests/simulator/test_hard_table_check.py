@@ -30,10 +30,10 @@ def test_it_fails_where_newton_is_not_taken():
 def test_one_launch_of_each_kernel_is_as_on_the_cpu(monkeypatch):
     launched, newton, solve, solve_active = set(), [], path.solve_table, hard.solve_active
 
-    def noted(search, some, classes, shared, *others):
-        launching = others[-2]
+    def noted(search, members, classes, shared, *arguments):
+        launching = arguments[-2]
         launched.add((search.one_vs_one, len(shared) == 48, launching.hard_members > 0))
-        return solve(search, some, classes, shared, *others)
+        return solve(search, members, classes, shared, *arguments)
 
     monkeypatch.setattr(path, "solve_table", noted)
     monkeypatch.setattr(hard, "solve_active", lambda *a: newton.append(1) or solve_active(*a))

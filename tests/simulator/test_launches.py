@@ -43,16 +43,16 @@ def small_slices(monkeypatch):
 
 
 @pytest.fixture
-def made(monkeypatch):
+def launched_kernels(monkeypatch):
     """The launches, by their kernel."""
-    made, launch = [], launches.launch
+    launched, launch = [], launches.launch
 
     def noted(kernel, *arguments):
-        made.append(kernel)
+        launched.append(kernel)
         launch(kernel, *arguments)
 
     monkeypatch.setattr(launches, "launch", noted)
-    return made
+    return launched
 
 
 def table(sizes, seed=0):
@@ -64,21 +64,21 @@ def table(sizes, seed=0):
 @pytest.mark.parametrize("hard_members", [0, None])
 @pytest.mark.parametrize(("decision", "sizes"), [("ovo", (14, 12, 10)), ("ovr", (11, 12, 9))])
 def test_wherever_launches_end_the_results_are_the_same(
-    decision, sizes, hard_members, small_slices, made
+    decision, sizes, hard_members, small_slices, launched_kernels
 ):
     X, y, folds = table(sizes)
     options = {"decision": decision, "return_decisions": True}
-    found, numbers = [], []
+    results, numbers = [], []
     for seconds in (FOREVER, 0.0):
-        made.clear()
+        launched_kernels.clear()
         launching = Launching(4, 2, capacity=12, hard_members=hard_members, seconds=seconds)
-        found.append(
+        results.append(
             cross_validate_path_cuda(
                 X, y, [0.1, 1.0], [0.1, 10.0, 1e4], folds, launching=launching, **options
             )
         )
-        numbers.append(len(made))
-    whole, cut = found
+        numbers.append(len(launched_kernels))
+    whole, cut = results
     for name in FIGURES:
         np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))
     for g, fold in np.ndindex(2, 2):
@@ -88,7 +88,7 @@ def test_wherever_launches_end_the_results_are_the_same(
 
 
 @pytest.mark.parametrize("n_features", [2, MOST_FEATURES + 1])
-def test_an_exact_kernel_and_newton_steps_are_cut_too(n_features, small_slices, made):
+def test_an_exact_kernel_and_newton_steps_are_cut_too(n_features, small_slices, launched_kernels):
     """A noisy table at a large C: residuals are made anew, and Newton's method takes many steps."""
     X = np.zeros((40, n_features))  # of many its products are kept in two halves
     X[:, :2] = np.random.default_rng(0).normal(size=(40, 2))
@@ -103,10 +103,10 @@ def test_an_exact_kernel_and_newton_steps_are_cut_too(n_features, small_slices, 
     assert whole.n_iterations.max() > 1000  # from so many on a problem is hard
     for name in FIGURES:
         np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))
-    assert len(made) > 150
+    assert len(launched_kernels) > 150
 
 
-def test_one_fit_is_the_same_in_many_launches(small_slices, made):
+def test_one_fit_is_the_same_in_many_launches(small_slices, launched_kernels):
     X, y, _ = table((9, 10, 8), seed=3)
     whole, cut = (
         fit_path_cuda(X, y, 100.0, 0.3, launching=Launching(2, seconds=seconds))
@@ -114,7 +114,7 @@ def test_one_fit_is_the_same_in_many_launches(small_slices, made):
     )
     np.testing.assert_array_equal(cut.dual_coef, whole.dual_coef)
     np.testing.assert_array_equal(cut.intercept, whole.intercept)
-    assert len(made) > 20
+    assert len(launched_kernels) > 20
 
 
 def test_a_block_that_pauses_goes_on_before_it_takes_the_next_problem(small_slices, monkeypatch):
@@ -136,30 +136,30 @@ def test_a_block_that_pauses_goes_on_before_it_takes_the_next_problem(small_slic
     taken = [queue for queue, *_ in held]
     assert taken == sorted(taken)
     for before, after in pairwise(held):
-        for one, other in zip(before[1:], after[1:], strict=True):
+        for earlier, other in zip(before[1:], after[1:], strict=True):
             # It goes on, has ended, or another was begun that nobody had taken before.
-            assert other in (one, 0) or (one == 0 and other > before[0])
+            assert other in (earlier, 0) or (earlier == 0 and other > before[0])
     assert held[-1][1:] == (0, 0)
 
 
-def test_sums_that_paths_start_from_are_made_in_short_launches(monkeypatch, made):
+def test_sums_that_paths_start_from_are_made_in_short_launches(monkeypatch, launched_kernels):
     X, y, folds = table((9, 10, 8))
     options = {"launching": Launching(2, seconds=FOREVER)}
     whole = cross_validate_path_cuda(X, y, [0.1, 1.0], [1.0], folds, **options)
-    made.clear()
+    launched_kernels.clear()
     monkeypatch.setattr(launches, "_MOST_VALUES", 5 * 2 * 2 * len(X))  # of five rows
     parts = cross_validate_path_cuda(X, y, [0.1, 1.0], [1.0], folds, **options)
     np.testing.assert_array_equal(parts.objectives, whole.objectives)
-    assert len(made) == 6 + 1
+    assert len(launched_kernels) == 6 + 1
 
 
 def test_an_interrupt_between_launches_is_heard(monkeypatch):
     """Nothing is held back: the next launch is not made."""
-    made, launch = [], launches.launch
+    launched, launch = [], launches.launch
 
     def interrupted(kernel, *arguments):
-        made.append(kernel)
-        if len(made) == 3:
+        launched.append(kernel)
+        if len(launched) == 3:
             raise KeyboardInterrupt
         launch(kernel, *arguments)
 
@@ -167,7 +167,7 @@ def test_an_interrupt_between_launches_is_heard(monkeypatch):
     X, y, folds = table((9, 10, 8))
     with pytest.raises(KeyboardInterrupt):
         list(solve_path_cuda(X, y, 0.3, [10.0], folds, launching=Launching(2, seconds=0.0)))
-    assert len(made) == 3
+    assert len(launched) == 3
 
 
 class Arrays:

@@ -134,39 +134,39 @@ def test_more_memory_never_gives_less():
     plans = [plan_memory(**MNIST, one_vs_one=True, free_bytes=g << 30) for g in range(10, 80, 5)]
     sizes = [(plan.whole, plan.n_gammas) for plan in plans]
     assert [whole for whole, _ in sizes] == sorted(whole for whole, _ in sizes)
-    for one, two in pairwise(plans):
-        if one.whole == two.whole:
-            assert one.n_gammas <= two.n_gammas
+    for smaller, two in pairwise(plans):
+        if smaller.whole == two.whole:
+            assert smaller.n_gammas <= two.n_gammas
 
 
 @pytest.mark.parametrize("name", path_cost.CARDS)
 @pytest.mark.parametrize("decision", path_cost.LARGEST)
 def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatch):
     """Up to the launch: nothing is computed, and the large arrays are never touched."""
-    made, limit, n = [], path_cost.CARDS[name].limits, path_cost.ROWS
+    launched, limit, n = [], path_cost.CARDS[name].limits, path_cost.ROWS
     no_arrays = SimpleNamespace(**vars(np))
     no_arrays.empty = lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape)
-    monkeypatch.setattr(launches, "launch", lambda *given: made.append(given))
+    monkeypatch.setattr(launches, "launch", lambda *arguments: launched.append(arguments))
     monkeypatch.setattr(launches, "synchronise", lambda xp: None)
     monkeypatch.setattr(launches, "class_distances", lambda *_: np.ones((10, 10)))
     y = np.arange(n) % 10
     fold = np.arange(n) // 10 % path_cost.N_FOLDS
     folds = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
     search, _ = search_folds(y, np.logspace(-3, 6, path_cost.N_C), folds, Settings(decision))
-    found = path_cost.predict(decision, name)
+    predicted = path_cost.predict(decision, name)
     launching = Launching.for_rows(path_cost.LARGEST[decision])
     plan = plan_memory(
         **MNIST,
         one_vs_one=decision == "ovo",
         free_bytes=path_cost.CARDS[name].free_bytes,
-        n_blocks=found["blocks"],
-        members=found["members"],
-        block_size=found["threads"],
-        hard_members=launching.hard_width(found["members"], Kernel()),
+        n_blocks=predicted["blocks"],
+        members=predicted["members"],
+        block_size=predicted["threads"],
+        hard_members=launching.hard_width(predicted["members"], Kernel()),
     )
     assert plan.whole
     planned = plan.n_gammas, plan.n_blocks, plan.members, plan.hard_members
-    assert planned == (24, *(found[key] for key in ("blocks", "members", "hard members")))
+    assert planned == (24, *(predicted[key] for key in ("blocks", "members", "hard members")))
     gammas = np.logspace(-6, -2, 24)
     monkeypatch.setattr(launches, "_share_done", lambda *_: 1.0)
     solving = launches.solve_table(
@@ -181,16 +181,16 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
         replace(launching, hard_members=plan.hard_members),
         limit,
     )
-    assert list(solving) == [0.0] * (len(made) - 2) + [1.0]  # the sums' launches, and this one
-    _, blocks, threads, given, shared = made[-1]
-    assert [found[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
+    assert list(solving) == [0.0] * (len(launched) - 2) + [1.0]  # the sums' launches, and this one
+    _, blocks, threads, arguments, shared = launched[-1]
+    assert [predicted[key] for key in ("threads", "blocks", "bytes", "jobs")] == [
         threads,
         blocks,
         shared,
-        len(given[7]),
+        len(arguments[7]),
     ]
-    assert found["members"] == given[17]
-    assert hard_shape(found["hard members"]) == given[23].shape[1:]
+    assert predicted["members"] == arguments[17]
+    assert hard_shape(predicted["hard members"]) == arguments[23].shape[1:]
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_what_is_predicted_is_the_launch_that_is_made(decision, name, monkeypatc
 )
 def test_the_model_gives_the_seconds_of_the_notes(decision, name, noted, by_newton):
     assert round(path_cost.predict(decision, name)["solver"]) == by_newton
-    found = path_cost.predict(decision, name, newton=False)
-    assert round(found["solver"]) == noted
+    predicted = path_cost.predict(decision, name, newton=False)
+    assert round(predicted["solver"]) == noted
     now = path_cost.predict(decision, name, newton=False, one_triangle=True)
-    assert found["longest path alone"] * 0.95 < now["longest path alone"] < now["solver"]
-    assert 0.9 * found["solver"] < now["solver"] < found["solver"]
-    assert now["memory"] < found["memory"]
+    assert predicted["longest path alone"] * 0.95 < now["longest path alone"] < now["solver"]
+    assert 0.9 * predicted["solver"] < now["solver"] < predicted["solver"]
+    assert now["memory"] < predicted["memory"]

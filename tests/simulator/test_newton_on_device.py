@@ -45,19 +45,20 @@ def all_rows(n):
 
 
 @cuda.jit
-def _remove(factor, rows, spare, f, left):
+def _remove(factor, rows, spare, f, n_left):
     t, tile = cuda.threadIdx.x, cuda.shared.array(32, types.float64)
     free = Free(factor, rows, spare, None, None, None, None)
-    newton._move_up(t, THREADS, f, left, free)
-    newton._turn_columns(t, THREADS, left, f - left, free, tile)
+    newton._move_up(t, THREADS, f, n_left, free)
+    newton._turn_columns(t, THREADS, n_left, f - n_left, free, tile)
 
 
 @pytest.mark.parametrize(
-    ("f", "gone"), [(9, [3]), (23, [0, 1, 2, 5, 9, 10, 22]), (30, [4, 6, 8, 29]), (5, [0, 1, 2, 3])]
+    ("f", "removed"),
+    [(9, [3]), (23, [0, 1, 2, 5, 9, 10, 22]), (30, [4, 6, 8, 29]), (5, [0, 1, 2, 3])],
 )
-def test_a_factor_without_some_rows_is_that_of_the_matrix_without_them(f, gone):
+def test_a_factor_without_some_rows_is_that_of_the_matrix_without_them(f, removed):
     noise = np.random.default_rng(f).normal(size=(f, f + 3))
-    matrix, stay = noise @ noise.T + np.eye(f), np.setdiff1d(np.arange(f), gone)
+    matrix, stay = noise @ noise.T + np.eye(f), np.setdiff1d(np.arange(f), removed)
 
     def stored(matrix):
         """A lower triangle, pivots as reciprocals; what lies above is never read."""
@@ -68,7 +69,7 @@ def test_a_factor_without_some_rows_is_that_of_the_matrix_without_them(f, gone):
 
     sides, m = np.random.default_rng(1).normal(size=(f, 2)), len(stay)
     factor = np.vstack([stored(matrix), np.linalg.solve(np.linalg.cholesky(matrix), sides).T])
-    places = np.concatenate([stay, gone]).astype(np.int32)
+    places = np.concatenate([stay, removed]).astype(np.int32)
     launch(_remove, 1, THREADS, [factor, np.zeros(f, np.int32), places, f, m])
     below = np.tri(m, dtype=bool)
     rest = matrix[np.ix_(stay, stay)]

@@ -202,7 +202,7 @@ def test_one_fit_meets_kkt(log_C, gamma, decision):
     assert kkt_gap(X, y, model, 10.0**log_C, gamma) < 1e-3
     peer = fit_path(X, y, 10.0**log_C, gamma, decision=decision)
     np.testing.assert_allclose(model.objective, peer.objective, rtol=1e-3)
-    ours, theirs = (decision_values(one, X, X, gamma) for one in (model, peer))
+    ours, theirs = (decision_values(machine, X, X, gamma) for machine in (model, peer))
     np.testing.assert_allclose(ours, theirs, atol=1e-2 * max(1, np.abs(theirs).max()))
 
 
@@ -221,11 +221,11 @@ def test_order_of_C_does_not_matter():
     X, y = blobs((10, 10), seed=14)
     folds = list(StratifiedKFold(2).split(X, y))
     Cs = np.array([10.0, 0.1, 1000.0])
-    one = cross_validate_path_cuda(X, y, 0.1, Cs, folds, launching=SMALL, **BOTH)
+    ordered = cross_validate_path_cuda(X, y, 0.1, Cs, folds, launching=SMALL, **BOTH)
     two = cross_validate_path_cuda(X, y, 0.1, np.sort(Cs), folds, launching=SMALL, **BOTH)
     order = np.argsort(Cs)
-    np.testing.assert_array_equal(one.objectives[:, order], two.objectives)
-    np.testing.assert_array_equal(one.decisions[0][0][order], two.decisions[0][0])
+    np.testing.assert_array_equal(ordered.objectives[:, order], two.objectives)
+    np.testing.assert_array_equal(ordered.decisions[0][0][order], two.decisions[0][0])
 
 
 def test_blocks_suit_the_size_of_the_problems():

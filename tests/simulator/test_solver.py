@@ -41,13 +41,17 @@ def data():
 def test_cells_are_those_of_the_cpu(decision):
     X, y, folds = data()
     settings = Settings(decision)
-    found = []
+    fits_of = []
     for device in ("gpu", "cpu"):
         work = Work(X, y, folds, range(len(folds)), GAMMAS, CS, settings, decisions=True)
-        fits = [one for one in load_backend("path", device).fit_cells(work) if isinstance(one, Fit)]
-        found.append(sorted(fits, key=lambda fit: (fit.candidate, fit.split)))
-    assert len(found[0]) == len(GAMMAS) * len(folds) * len(CS)
-    for our, cpu in zip(*found, strict=True):
+        fits = [
+            first
+            for first in load_backend("path", device).fit_cells(work)
+            if isinstance(first, Fit)
+        ]
+        fits_of.append(sorted(fits, key=lambda fit: (fit.candidate, fit.split)))
+    assert len(fits_of[0]) == len(GAMMAS) * len(folds) * len(CS)
+    for our, cpu in zip(*fits_of, strict=True):
         assert our.error is cpu.error is None
         assert our.converged
         assert cpu.converged

@@ -142,7 +142,7 @@ def _write_configuration(folder: Path) -> None:
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as opened:
         servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-        return [opened.enter_context(one).getsockname()[1] for one in servers]
+        return [opened.enter_context(server).getsockname()[1] for server in servers]
 
 
 def _start(folder: Path, program: str, arguments: list[str]) -> None:
@@ -150,18 +150,18 @@ def _start(folder: Path, program: str, arguments: list[str]) -> None:
     assert path is not None
     done = _ask(folder, path, *arguments)
     if done.returncode:
-        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
-        raise ClusterError(f"slurm_on_one_machine: {program} did not start: {said}")
+        complaint = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        raise ClusterError(f"slurm_on_one_machine: {program} did not start: {complaint}")
 
 
 def _wait_until_idle(folder: Path) -> None:
     until = time.monotonic() + SECONDS_TO_START
     while True:
-        said = _ask(folder, "sinfo", "--noheader", "--Node", "--format=%T").stdout
-        if said.split() == ["idle"] * len(NODES):
+        output = _ask(folder, "sinfo", "--noheader", "--Node", "--format=%T").stdout
+        if output.split() == ["idle"] * len(NODES):
             return
         if time.monotonic() > until:
-            states = ", ".join(said.split()) or "no answer"
+            states = ", ".join(output.split()) or "no answer"
             raise ClusterError(
                 f"slurm_on_one_machine: the nodes are not idle after {SECONDS_TO_START} s "
                 f"({states}); the logs are in {folder}"
@@ -182,14 +182,14 @@ def _ask(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def _running(folder: Path) -> dict[int, str]:
     """Process id -> program, of those whose id is recorded in ``folder`` and that still run."""
-    found = {}
+    programs = {}
     for file in sorted(folder.glob("*.pid")):
         with suppress(ValueError, OSError):
             pid = int(file.read_text())
             program = file.stem.split("-")[0]
             if Path(f"/proc/{pid}/comm").read_text().strip() == program:
-                found[pid] = program
-    return found
+                programs[pid] = program
+    return programs
 
 
 def _stop(pids: list[int], family: set[int]) -> None:

@@ -12,7 +12,7 @@ def decision_values(
     model: FittedPath, X_train: np.ndarray, X: np.ndarray, gamma: float, kernel: str = "rbf"
 ) -> np.ndarray:
     """Decision values of every problem, float64 of shape (len(X), n_problems)."""
-    rows, others = np.float64(X), np.float64(X_train[model.support])
+    rows, support_rows = np.float64(X), np.float64(X_train[model.support])
     parameters = {"gamma": gamma, "degree": 3, "coef0": 0.0}
-    values = pairwise_kernels(rows, others, metric=kernel, filter_params=True, **parameters)
+    values = pairwise_kernels(rows, support_rows, metric=kernel, filter_params=True, **parameters)
     return values @ model.dual_coef.T + model.intercept

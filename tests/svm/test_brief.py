@@ -49,7 +49,7 @@ def test_the_predictions_are_those_of_the_path_solver(decision: str, part: float
     for cell, fit in fits_of(load_backend("path", "cpu"), decision).items():
         assert fit.predict is not None
         assert brief[cell].predict is not None
-        mine, other = (each.predict("predict", "test") for each in (fit, brief[cell]))
+        mine, other = (fit_.predict("predict", "test") for fit_ in (fit, brief[cell]))
         assert np.mean(mine != other) < 0.02
 
 
@@ -73,8 +73,8 @@ def test_a_fit_without_end_is_left_to_the_path_solver() -> None:
 
 
 def test_a_fit_that_fails_says_why() -> None:
-    one = Work(X, y, [(np.flatnonzero(y == 0), np.arange(9))], [0], [0.1], [1.0], Settings())
-    (fit,) = (item for item in BriefBackend(10.0).fit_cells(one) if isinstance(item, Fit))
+    work = Work(X, y, [(np.flatnonzero(y == 0), np.arange(9))], [0], [0.1], [1.0], Settings())
+    (fit,) = (item for item in BriefBackend(10.0).fit_cells(work) if isinstance(item, Fit))
     assert fit.error is not None
     assert "class" in fit.error
 

@@ -49,11 +49,11 @@ def divider(error_model="python"):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A package with our compiler in it."""
-    found = tmp_path / "kernels"
-    found.mkdir()
-    (found / "__init__.py").touch()
-    shutil.copy(compiled_module.__file__, found)
-    return found
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(compiled_module.__file__, package)
+    return package
 
 
 def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
@@ -68,7 +68,7 @@ def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
+def output_of(folder: Path, program: str = "import kernels.outer") -> list[str]:
     return ran(folder, program).stdout.split()
 
 
@@ -76,10 +76,10 @@ def said(folder: Path, program: str = "import kernels.outer") -> list[str]:
 def test_a_change_beside_the_function_is_seen(folder: Path) -> None:
     (folder / "outer.py").write_text(OUTER)
     (folder / "inner.py").write_text(INNER.format(1))
-    assert said(folder) == ["2.0", "0"]
-    assert said(folder) == ["2.0", "1"]  # from the disk
+    assert output_of(folder) == ["2.0", "0"]
+    assert output_of(folder) == ["2.0", "1"]  # from the disk
     (folder / "inner.py").write_text(INNER.format(2))
-    assert said(folder) == ["3.0", "0"]
+    assert output_of(folder) == ["3.0", "0"]
 
 
 STATE = """
@@ -98,7 +98,7 @@ print(doubled({}(1.5)))
 def test_a_type_that_has_another_name_now_is_no_hindrance(folder: Path) -> None:
     for name in ("Before", "After"):
         (folder / "state.py").write_text(STATE.format(name, name))
-        assert said(folder, "import kernels.state") == ["3.0"]
+        assert output_of(folder, "import kernels.state") == ["3.0"]
 
 
 @pytest.mark.slow
@@ -114,10 +114,10 @@ def test_options_of_the_compiler_have_files_of_their_own(folder: Path) -> None:
         "try:\n    print(divide(0.0))\nexcept ZeroDivisionError:\n    print('refused')\n"
         "print(sum(divide.stats.cache_hits.values()), divider(error_model='python') is divide)"
     )
-    assert said(folder, numpys) == ["inf", "0", "True"]
-    assert said(folder, pythons) == ["refused", "0", "True"]
-    assert said(folder, numpys) == ["inf", "1", "True"]
-    assert said(folder, pythons) == ["refused", "1", "True"]
+    assert output_of(folder, numpys) == ["inf", "0", "True"]
+    assert output_of(folder, pythons) == ["refused", "0", "True"]
+    assert output_of(folder, numpys) == ["inf", "1", "True"]
+    assert output_of(folder, pythons) == ["refused", "1", "True"]
 
 
 FULL = """
@@ -135,7 +135,7 @@ def test_a_folder_in_which_nothing_can_be_kept_stops_no_fit(folder: Path) -> Non
     assert full.stdout.split() == ["2.0", "0"]
     (line,) = full.stderr.splitlines()
     assert line.startswith("the compiled solver cannot be kept on disk ([Errno 27] File too large)")
-    assert said(folder) == ["2.0", "0"]
+    assert output_of(folder) == ["2.0", "0"]
     for index in (folder / "__pycache__").glob("*.nbi"):
         index.write_bytes(b"")
     damaged = ran(folder, FULL.format(-1))
@@ -216,8 +216,8 @@ def test_of_processes_that_begin_together_one_compiles(
     wait_for(folder.parent / "compiling")
     time.sleep(0.5)  # for the others to come as far; where they do not, they find it kept
     (folder.parent / "slow").unlink()
-    said = sorted(process.communicate()[0] for process in processes)
-    assert said == ["2.0\n", "2.0\n", "compiles\n2.0\n"]
+    outputs = sorted(process.communicate()[0] for process in processes)
+    assert outputs == ["2.0\n", "2.0\n", "compiles\n2.0\n"]
 
 
 def test_a_process_that_dies_while_it_compiles_holds_up_no_other(

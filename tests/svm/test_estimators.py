@@ -63,19 +63,19 @@ def values(fitted: Any, X: Any) -> np.ndarray:
 def test_attributes_have_the_form_of_scikit_learns(
     ours: Any, peer: Any, X: np.ndarray, y: np.ndarray
 ) -> None:
-    found, theirs = (kind(kernel="linear", C=0.1, tol=1e-7).fit(X, y) for kind in (ours, peer))
+    fitted, theirs = (kind(kernel="linear", C=0.1, tol=1e-7).fit(X, y) for kind in (ours, peer))
     for name in ("support_", "n_support_", "support_vectors_"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(theirs, name))
+        np.testing.assert_array_equal(getattr(fitted, name), getattr(theirs, name))
     for name in ("dual_coef_", "intercept_", "coef_"):
-        assert getattr(found, name).shape == getattr(theirs, name).shape
-        np.testing.assert_allclose(getattr(found, name), getattr(theirs, name), atol=1e-4)
-    assert np.asarray(found.n_iter_).shape == np.asarray(theirs.n_iter_).shape
-    assert np.all(np.asarray(found.n_iter_) > 0)
-    assert found.fit_status_ == 0
+        assert getattr(fitted, name).shape == getattr(theirs, name).shape
+        np.testing.assert_allclose(getattr(fitted, name), getattr(theirs, name), atol=1e-4)
+    assert np.asarray(fitted.n_iter_).shape == np.asarray(theirs.n_iter_).shape
+    assert np.all(np.asarray(fitted.n_iter_) > 0)
+    assert fitted.fit_status_ == 0
     with pytest.raises(ValueError, match="read-only"):
-        found.coef_[0] = 1
+        fitted.coef_[0] = 1
     with pytest.raises(AttributeError, match="kernel='linear' alone"):
-        _ = found.set_params(kernel="rbf").fit(X, y).coef_
+        _ = fitted.set_params(kernel="rbf").fit(X, y).coef_
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_sample_weights_are_those_of_scikit_learn(
 ) -> None:
     # Rows of no weight or less are left out.
     weights = np.random.default_rng(0).integers(-1, 4, len(y)) * 0.5
-    found = ours(tol=1e-6, **parameters).fit(X, y, sample_weight=weights)
+    fitted = ours(tol=1e-6, **parameters).fit(X, y, sample_weight=weights)
     theirs = peer(tol=1e-6, **parameters).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(values(found, X), values(theirs, X), atol=1e-4)
-    assert set(found.support_) <= set(np.flatnonzero(weights > 0))
-    np.testing.assert_array_equal(found.support_vectors_, X[found.support_])
+    np.testing.assert_allclose(values(fitted, X), values(theirs, X), atol=1e-4)
+    assert set(fitted.support_) <= set(np.flatnonzero(weights > 0))
+    np.testing.assert_array_equal(fitted.support_vectors_, X[fitted.support_])
     with pytest.raises(ValueError, match="sample_weight must be above 0 for a "):
-        found.fit(X, y, sample_weight=-np.ones(len(y)))
+        fitted.fit(X, y, sample_weight=-np.ones(len(y)))
 
 
 @BOTH
@@ -110,18 +110,18 @@ def test_kernels_that_are_given_are_those_of_scikit_learn(
         # not kernel="precomputed": there SVC takes wrong columns when rows are left out
         theirs = peer(gamma=0.05, tol=1e-6).fit(X[train], y[train], weights)
         called = ours(kernel=kernel, tol=1e-6).fit(X[train], y[train], weights)
-        given = ours(kernel="precomputed", tol=1e-6)
-        given.fit(kernel(X[train], X[train]), y[train], weights)
+        precomputed = ours(kernel="precomputed", tol=1e-6)
+        precomputed.fit(kernel(X[train], X[train]), y[train], weights)
         expected, across = values(theirs, X[other]), kernel(X[other], X[train])
         np.testing.assert_allclose(values(called, X[other]), expected, atol=1e-4)
-        np.testing.assert_allclose(values(given, across), expected, atol=1e-4)
+        np.testing.assert_allclose(values(precomputed, across), expected, atol=1e-4)
         kept = train if weights is None else train[weights > 0]
-        assert set(train[given.support_]) <= set(kept)
-    for one in (given, called):
+        assert set(train[precomputed.support_]) <= set(kept)
+    for estimator in (precomputed, called):
         with pytest.raises(ValueError, match=r"kernel must be one of rbf.* to be saved"):
-            one.save("nowhere.safetensors")
+            estimator.save("nowhere.safetensors")
     with pytest.raises(ValueError, match="must be a square matrix"):
-        given.fit(X, y)
+        precomputed.fit(X, y)
 
 
 @BOTH
@@ -130,9 +130,9 @@ def test_sparse_rows_are_made_dense_within_the_memory(
     ours: Any, peer: Any, X: np.ndarray, y: np.ndarray, kernel: str
 ) -> None:
     sparse = csr_matrix(np.where(np.abs(X) > 1, X, 0))
-    found = ours(kernel=kernel).fit(sparse, y)
+    fitted = ours(kernel=kernel).fit(sparse, y)
     same = ours(kernel=kernel).fit(sparse.toarray(), y)
-    np.testing.assert_array_equal(values(found, sparse), values(same, sparse.toarray()))
+    np.testing.assert_array_equal(values(fitted, sparse), values(same, sparse.toarray()))
     with pytest.raises(ValueError, match="X must fit in memory_bytes as a dense array, got "):
         ours(memory_bytes=10_000).fit(sparse, y)
     with pytest.raises(TypeError, match=r"give X\.toarray"):
@@ -179,9 +179,9 @@ def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> No
     names += ["classes_"] if is_classifier(ours) else []
     names += ["feature_names_in_"] if isinstance(X, pd.DataFrame) else []
     for name in names:
-        one, other = np.asarray(getattr(back, name)), np.asarray(getattr(ours, name))
-        np.testing.assert_array_equal(one, other)
-        assert one.dtype == other.dtype
+        restored, other = np.asarray(getattr(back, name)), np.asarray(getattr(ours, name))
+        np.testing.assert_array_equal(restored, other)
+        assert restored.dtype == other.dtype
     assert hasattr(back, "feature_names_in_") == isinstance(X, pd.DataFrame)
     np.testing.assert_array_equal(back.predict(X), ours.predict(X))
     np.testing.assert_array_equal(values(back, X), values(ours, X))
@@ -195,9 +195,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with files of both estimators and both machines, and with what is none."""
     folder = tmp_path_factory.mktemp("models")
     svc, svr = PathSVC().fit(WINE, KINDS), PathSVR().fit(ROWS, TARGETS)
-    for name, one in (("svc", svc), ("svr", svr)):
-        one.save(folder / name)
-        one.machine_.save(folder / f"{name} machine")
+    for name, estimator in (("svc", svc), ("svr", svr)):
+        estimator.save(folder / name)
+        estimator.machine_.save(folder / f"{name} machine")
     save_file({"weights": np.ones(3)}, folder / "foreign")
     whole = (folder / "svc").read_bytes()
     for name, content in {

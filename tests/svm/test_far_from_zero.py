@@ -75,8 +75,8 @@ def test_distances_within_a_wide_column_keep_their_digits(
         across = kernels.cross_products(rows[:100], rows[50:], RBF)
         np.testing.assert_allclose(across, true[:100, 50:], rtol=1e-5)
         source = KernelRows(rows, RBF.at(0.1), 1 << 20, CallersThread())
-        found = source.block(np.arange(40), slice(0, 300))
-        np.testing.assert_allclose(found, np.expm1(-0.1 * true[:40]), atol=1e-5)
+        products = source.block(np.arange(40), slice(0, 300))
+        np.testing.assert_allclose(products, np.expm1(-0.1 * true[:40]), atol=1e-5)
 
 
 def test_single_precision_stays_where_it_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +112,10 @@ def test_a_search_predicts_like_its_refit_where_gamma_is_far_too_large(
     folds = list(StratifiedKFold(5).split(X, y))
     for fit in solve_path(X, y, [100.0], [0.5], folds, return_decisions=len(methods) > 1):
         if hasattr(fit, "split"):
-            train, asked = folds[fit.split]
+            train, test_rows = folds[fit.split]
             model = PathSVC(C=0.5, gamma=100.0).fit(X[train], y[train])
             searched = fit.predict.by_method["predict"]
-            np.testing.assert_array_equal(searched, model.predict(X[asked]))
+            np.testing.assert_array_equal(searched, model.predict(X[test_rows]))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_multipliers_sum_to_zero_as_seen_from_C(C: float, kernel: str) -> None:
     X, y = make_classification(
         243, 6, n_informative=4, n_classes=3, random_state=24, weights=[0.8, 0.1, 0.1]
     )
-    found = fit_path(X, y, C, 0.2, kernel=kernel)
-    assert np.abs(found.dual_coef.sum(axis=1)).max() <= 1e-9 * C
+    model = fit_path(X, y, C, 0.2, kernel=kernel)
+    assert np.abs(model.dual_coef.sum(axis=1)).max() <= 1e-9 * C
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e19])

@@ -49,8 +49,8 @@ def test_values_are_those_of_scikit_learn(
     machine, fitted = machine_of(X, y, decision)
     scaled = machine.scaling.transform(X)
     np.testing.assert_array_equal(machine.predict(X), fitted.predict(scaled))
-    found, expected = machine.decision_function(X), fitted.decision_function(scaled)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    decisions, expected = machine.decision_function(X), fitted.decision_function(scaled)
+    np.testing.assert_allclose(decisions, expected, atol=1e-6)
     n_problems = 1 if len(machine.classes_) == 2 else {"ovo": 45, "ovr": 10}[decision]
     assert machine.coefficients.shape[1] == n_problems
     if n_problems == 45:
@@ -85,8 +85,8 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         replace(machine, decision="all"),
         replace(machine, calibration=Calibration(np.ones(1), np.zeros(1))),
     ]
-    for one in damaged:
-        one.save(path)
+    for machine_ in damaged:
+        machine_.save(path)
         with pytest.raises(InputError, match="must be a model that this program saved: its "):
             KernelMachine.load(path)
 
@@ -94,8 +94,8 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_are_those_of_scikit_learn(name: str) -> None:
     rng = np.random.default_rng(0)
-    rows, others = rng.normal(size=(40, 7)), rng.normal(size=(30, 7))
-    found = Kernel(name, degree=4, coef0=0.5, gamma=0.3).between(rows, others)
+    rows, other_rows = rng.normal(size=(40, 7)), rng.normal(size=(30, 7))
+    products = Kernel(name, degree=4, coef0=0.5, gamma=0.3).between(rows, other_rows)
     parameters = {"gamma": 0.3, "degree": 4, "coef0": 0.5}
-    theirs = pairwise_kernels(rows, others, metric=name, filter_params=True, **parameters)
-    np.testing.assert_allclose(found, theirs, rtol=1e-12, atol=1e-15)
+    theirs = pairwise_kernels(rows, other_rows, metric=name, filter_params=True, **parameters)
+    np.testing.assert_allclose(products, theirs, rtol=1e-12, atol=1e-15)

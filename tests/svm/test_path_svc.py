@@ -31,9 +31,9 @@ def agrees(ours: PathSVC, theirs: Any, X: np.ndarray) -> None:
         np.testing.assert_allclose(values, pairs, atol=1e-2)
         same = np.all((values < 0) == (pairs < 0), axis=1)
     assert same.mean() > 0.95
-    found, expected = ours.decision_function(X), theirs.decision_function(X)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found[same], expected[same], atol=1e-2)
+    decisions, expected = ours.decision_function(X), theirs.decision_function(X)
+    assert decisions.shape == expected.shape
+    np.testing.assert_allclose(decisions[same], expected[same], atol=1e-2)
     np.testing.assert_array_equal(ours.predict(X)[same], theirs.predict(X)[same])
 
 
@@ -88,9 +88,9 @@ def test_one_vs_rest_balances_rows_not_their_weights_as_svc_does() -> None:
     weights = 0.5 + np.arange(len(KINDS)) % 3 * (KINDS + 1)
     parameters: dict[str, Any] = {"class_weight": "balanced", "C": 0.1, "tol": 1e-6}
     ours = PathSVC(decision="ovr", **parameters).fit(WINE, KINDS, weights)
-    for code, found in enumerate(ours.decision_function(WINE).T):
+    for code, decisions in enumerate(ours.decision_function(WINE).T):
         peer = SVC(**parameters).fit(WINE, code == KINDS, weights)
-        np.testing.assert_allclose(found, peer.decision_function(WINE), atol=1e-4)
+        np.testing.assert_allclose(decisions, peer.decision_function(WINE), atol=1e-4)
 
 
 def test_pairs_are_compacted_as_libsvm_does() -> None:
@@ -129,8 +129,8 @@ def test_equal_votes_go_to_the_largest_value_if_that_is_asked() -> None:
 
 
 def test_rows_need_not_be_numbers_for_a_callable_kernel() -> None:
-    def common(one: list[str], other: list[str]) -> np.ndarray:
-        return np.array([[len(set(a) & set(b)) for b in other] for a in one])
+    def common(texts: list[str], other: list[str]) -> np.ndarray:
+        return np.array([[len(set(a) & set(b)) for b in other] for a in texts])
 
     words, kinds = ["abc", "abd", "xyz", "xyw"], ["front", "front", "back", "back"]
     ours = PathSVC(kernel=common).fit(words, kinds)
@@ -218,11 +218,11 @@ def test_with_probabilities_a_fit_looks_at_its_input_as_without() -> None:
         (X, y, np.ones(5)),
         (X, y, np.where(y, 1, 0)),
     ]
-    for given in bad:
+    for inputs in bad:
         with pytest.raises(ValueError, match=r"\w") as error:
-            plain.fit(*given)
+            plain.fit(*inputs)
         with pytest.raises(ValueError, match=r"\w") as same:
-            calibrated.fit(*given)
+            calibrated.fit(*inputs)
         assert str(same.value) == str(error.value)
     with pytest.raises(ValueError, match="provided less than 5 examples for at least one class"):
         calibrated.fit(X[:10], np.arange(10) < 3)

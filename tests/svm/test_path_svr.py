@@ -51,7 +51,7 @@ def test_it_is_the_model_of_svr(name: str) -> None:
     assert ours.fit_status_ == 0
     # Residuals may be off by the tolerance, at either end.
     np.testing.assert_allclose(ours.predict(rows), peer.predict(rows), atol=5e-3)
-    ours, peer = (one.set_params(tol=1e-6).fit(rows, y) for one in (ours, peer))
+    ours, peer = (model.set_params(tol=1e-6).fit(rows, y) for model in (ours, peer))
     np.testing.assert_allclose(ours.predict(rows), peer.predict(rows), atol=1e-4)
 
 

@@ -28,8 +28,8 @@ CLASSES = np.array(["a", "b", "c"])
 
 
 def data_of(n_classes: int) -> FoldedData:
-    some = y < n_classes
-    train, test = np.flatnonzero(some)[::2], np.flatnonzero(some)[1::2]
+    kept = y < n_classes
+    train, test = np.flatnonzero(kept)[::2], np.flatnonzero(kept)[1::2]
     folds = make_folds(y[train], 3, 0)
     return FoldedData(X[train], y[train], X[test], y[test], folds, Scaling("standardise"))
 

@@ -22,7 +22,7 @@ def ends_after(n_tasks: int) -> Callable[..., Iterator[Task]]:
     """A choice of tasks that begins so many, as if time ended then."""
     chosen, begun = Budget.chosen, list[Task]()
 
-    def some(self: Budget, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
+    def first_tasks(self: Budget, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
         for task in chosen(self, queue, n, n_workers):
             if len(begun) == n_tasks:
                 queue.insert(0, task)
@@ -30,7 +30,7 @@ def ends_after(n_tasks: int) -> Callable[..., Iterator[Task]]:
             begun.append(task)
             yield task
 
-    return some
+    return first_tasks
 
 
 def test_what_was_not_tried_is_said_and_a_resumed_run_goes_on(
@@ -40,15 +40,15 @@ def test_what_was_not_tried_is_said_and_a_resumed_run_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(Budget, "chosen", ends_after(3))
         assert main([*GRID, *HERE, "--time-budget", "1h", "--results", str(folder)]) == 0
-    said, spent = capsys.readouterr().out, record(folder)["strategy"]
+    output, spent = capsys.readouterr().out, record(folder)["strategy"]
     n_part, n_none = spent["n_out_of_time"], spent["n_not_tried"]
     assert n_part + n_none > 0
     table = pd.read_parquet(folder / "candidates.parquet")
     assert len(table) == spent["n_candidates"] == 12
     assert (table["stopped"] == "not tried").sum() == n_none
     assert table["stopped"].str.startswith("out of time after ").sum() == n_part
-    assert f"not tried  {n_none} of 12 candidates" in said
-    assert "the time budget of 1:00 h ended" in said
+    assert f"not tried  {n_none} of 12 candidates" in output
+    assert "the time budget of 1:00 h ended" in output
     assert f"--resume {folder}" in (folder / "report.html").read_text()
 
     assert main(["--resume", str(folder), "--dry-run"]) == 0
@@ -57,6 +57,6 @@ def test_what_was_not_tried_is_said_and_a_resumed_run_goes_on(
     assert "not tried" not in capsys.readouterr().out
     assert record(folder)["strategy"] is None
     assert main([*GRID, *HERE, "--results", str(whole)]) == 0
-    tables = [pd.read_parquet(one / "candidates.parquet") for one in (folder, whole)]
+    tables = [pd.read_parquet(run_folder / "candidates.parquet") for run_folder in (folder, whole)]
     pd.testing.assert_frame_equal(*tables)
     assert "n_splits" not in record(folder)["best"]

@@ -25,10 +25,10 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_a_run_has_the_numbers_that_words_are(by_hand: tuple[Path, str]) -> None:
-    folder, said = by_hand
+    folder, output = by_hand
     gammas = sorted(cells(folder)["gamma"].unique())
-    assert "grid       3 C x 2 gamma x 3 folds = 18 fits" in said
-    assert f"gamma      scale = {gammas[1]:.6g}, 1 / (features × variance of the train" in said
+    assert "grid       3 C x 2 gamma x 3 folds = 18 fits" in output
+    assert f"gamma      scale = {gammas[1]:.6g}, 1 / (features × variance of the train" in output
     assert gammas[0] == 0.001
     assert sorted(cells(folder)["C"].unique()) == [0.1, 1.0, 10.0]
     about = record(folder)["options"]
@@ -76,9 +76,9 @@ def test_a_stopped_run_keeps_its_values(
 
 def test_a_grid_is_extended_by_values_by_hand(by_hand: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = by_hand
-    more = ["--c", "0.1,1,10,100", "--gamma", "scale", "--extend", str(folder)]
-    said = said_by("svm_grid", *HERE, *more, "--results", str(tmp_path / "more"))
-    assert f"extended   9 fits are those of {folder}" in said
+    wider_grid = ["--c", "0.1,1,10,100", "--gamma", "scale", "--extend", str(folder)]
+    output = said_by("svm_grid", *HERE, *wider_grid, "--results", str(tmp_path / "more"))
+    assert f"extended   9 fits are those of {folder}" in output
 
 
 def test_numbers_have_epsilon_by_hand(tmp_path: Path) -> None:
@@ -87,6 +87,6 @@ def test_numbers_have_epsilon_by_hand(tmp_path: Path) -> None:
     pd.DataFrame({"a": a, "y": np.sin(a)}).to_csv(table, index=False)
     words = ["--dataset", str(table), "--target", "y", "--c", "1", "--gamma", "scale,2"]
     words += ["--epsilon", "0,0.1", "--folds", "2", "--cluster", "threads"]
-    said = said_by("svm_grid", *words, "--results", str(tmp_path / "run"))
-    assert "1 C x 2 gamma x 2 epsilon x 2 folds = 8 fits" in said
+    output = said_by("svm_grid", *words, "--results", str(tmp_path / "run"))
+    assert "1 C x 2 gamma x 2 epsilon x 2 folds = 8 fits" in output
     assert sorted(cells(tmp_path / "run")["epsilon"].unique()) == [0.0, 0.1]

@@ -13,7 +13,7 @@ from pipelines.svm_grid import run
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"decision": "ovr"}, "decision='ovr' needs"),
         ({}, "decision='ovo' needs"),
@@ -22,17 +22,17 @@ from pipelines.svm_grid import run
     ],
 )
 def test_a_cluster_is_told_what_the_solver_needs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    asked = list[ClusterOptions]()
+    cluster_options = list[ClusterOptions]()
 
-    def opened(options: ClusterOptions, *more: object) -> None:
-        asked.append(options)
+    def opened(options: ClusterOptions, *arguments: object) -> None:
+        cluster_options.append(options)
         raise InputError("seen")
 
     monkeypatch.setattr("pipelines.run.job.opened", opened)
     with pytest.raises(InputError, match="seen"):
         run(cluster="threads", quiet=True, results=str(tmp_path / "run"), **options)
-    assert asked[0].too_small(1 << 30) == ""
-    assert asked[0].too_small(1 << 16).startswith(said)
-    assert bool(asked[0].too_small(1 << 16)) == bool(said)
+    assert cluster_options[0].too_small(1 << 30) == ""
+    assert cluster_options[0].too_small(1 << 16).startswith(message)
+    assert bool(cluster_options[0].too_small(1 << 16)) == bool(message)

@@ -50,8 +50,8 @@ def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def ask(run: Path, *images: Path, output: Path) -> pd.DataFrame:
-    asked = ["predict", str(run), "--image", *map(str, images), "--output", str(output)]
-    assert main(asked) == 0
+    arguments = ["predict", str(run), "--image", *map(str, images), "--output", str(output)]
+    assert main(arguments) == 0
     return pd.read_csv(output / "image-predictions.csv" if output.is_dir() else output)
 
 
@@ -65,8 +65,8 @@ def test_a_folder_is_learned_and_images_are_asked_about(
     answers = ask(coloured, photographs / "top", photographs / "bottom" / "00.png", output=tmp_path)
     assert answers["predicted"].tolist() == ["top"] * 15 + ["bottom"]
     assert answers["image"].tolist()[-1] == str(photographs / "bottom" / "00.png")
-    said = capsys.readouterr().out
-    assert f"image      {photographs / 'bottom' / '00.png'}: bottom" in said
+    output = capsys.readouterr().out
+    assert f"image      {photographs / 'bottom' / '00.png'}: bottom" in output
 
 
 def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
@@ -74,15 +74,15 @@ def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
 ) -> None:
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
-    asked = ["predict", str(coloured), "--output", str(tmp_path / "a.csv"), "--image"]
-    assert main([*asked, str(tmp_path / "text.png"), str(photographs / "top" / "01.png")]) == 1
-    said = capsys.readouterr()
-    assert "--image must be an image" in said.err
-    assert "images     2, 1 that cannot be read left without an answer" in said.out
+    arguments = ["predict", str(coloured), "--output", str(tmp_path / "a.csv"), "--image"]
+    assert main([*arguments, str(tmp_path / "text.png"), str(photographs / "top" / "01.png")]) == 1
+    output = capsys.readouterr()
+    assert "--image must be an image" in output.err
+    assert "images     2, 1 that cannot be read left without an answer" in output.out
     answers = pd.read_csv(tmp_path / "a.csv")
     assert answers["predicted"].fillna("").tolist() == ["", "top"]
-    assert main([*asked, str(tmp_path / "text.png")]) == 2
-    assert main([*asked, str(tmp_path / "empty")]) == 2
+    assert main([*arguments, str(tmp_path / "text.png")]) == 2
+    assert main([*arguments, str(tmp_path / "empty")]) == 2
     assert "has none" in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -119,9 +119,9 @@ def test_images_of_12_bits_and_names_without_utf8_come_back_as_they_were_learned
     capsys.readouterr()
     images = [str(tmp_path / "bright.tif"), str(tmp_path / "wide.tif")]
     assert main(["predict", str(run), "--output", str(tmp_path / "b.csv"), "--image", *images]) == 1
-    said = capsys.readouterr()
-    assert "its values (32 bits) reach 70000, and the run had no such images" in said.err
-    assert "note       1 image with values above the scale of the run" in said.out
+    output = capsys.readouterr()
+    assert "its values (32 bits) reach 70000, and the run had no such images" in output.err
+    assert "note       1 image with values above the scale of the run" in output.out
 
 
 def test_folders_of_images_to_predict_are_read_as_those_of_a_data_set(
@@ -135,9 +135,9 @@ def test_folders_of_images_to_predict_are_read_as_those_of_a_data_set(
     (tmp_path / "new" / "2.gif").write_text("x")
     answers = ask(coloured, tmp_path / "new", output=tmp_path / "a.csv")
     assert answers["image"].tolist() == [str(tmp_path / "new" / "1.png")]
-    said = capsys.readouterr().out
-    assert "note       1 file is left out: 1 .gif; read are" in said
-    assert "note       2 links to what is in the same folder already are left out" in said
+    output = capsys.readouterr().out
+    assert "note       1 file is left out: 1 .gif; read are" in output
+    assert "note       2 links to what is in the same folder already are left out" in output
 
 
 def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
@@ -184,8 +184,8 @@ def test_features_are_computed_once_and_for_new_images(
         "--results",
     ]
     assert main([*chosen, str(tmp_path / "run"), *SMALL[:-1]]) == 0
-    said = capsys.readouterr().out
-    assert f"features   {name}: {n_features:,} of each image, computed in" in said
+    output = capsys.readouterr().out
+    assert f"features   {name}: {n_features:,} of each image, computed in" in output
     about = record(tmp_path / "run")
     assert about["features"]["name"] == name
     assert about["test_error"] == 0
@@ -253,13 +253,13 @@ def test_a_path_that_is_no_utf8_is_refused_where_a_run_would_record_it(
     path = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(path)
     assert main([option, os.fsdecode(path), "--dry-run"]) == 2
-    assert f"{option} must be UTF-8, as the files of a run" in (said := capsys.readouterr().err)
-    assert said.endswith("caf\\xe9'; rename it, or give a link to it\n")
+    assert f"{option} must be UTF-8, as the files of a run" in (output := capsys.readouterr().err)
+    assert output.endswith("caf\\xe9'; rename it, or give a link to it\n")
 
 
 def test_features_of_a_file(photographs: Path, tmp_path: Path) -> None:
-    own = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat([[0], [9]], 15, axis=0)
-    np.save(tmp_path / "own.npy", own)
+    features = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat([[0], [9]], 15, axis=0)
+    np.save(tmp_path / "own.npy", features)
     options = [
         "--dataset",
         str(photographs),

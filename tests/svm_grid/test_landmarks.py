@@ -30,15 +30,15 @@ def cells(folder: Path) -> pd.DataFrame:
 
 
 def test_a_run_says_its_landmarks_and_how_far_from_exact_it_is(finished: tuple[Path, str]) -> None:
-    folder, said = finished
-    assert "approximate 90 landmarks of each split stand for its rows" in said
+    folder, output = finished
+    assert "approximate 90 landmarks of each split stand for its rows" in output
     exactness = record(folder)["exactness"]
     assert exactness["n_rows"] + exactness["n_tested"] == 400
     assert exactness["low"] <= exactness["difference"] <= exactness["high"]
     difference = exactness["approximate"] - exactness["exact"]
     assert exactness["difference"] == pytest.approx(difference)
-    assert "of exact fits:" in said
-    assert "of more rows it can be more" in said
+    assert "of exact fits:" in output
+    assert "of more rows it can be more" in output
     page = (folder / "report.html").read_text()
     assert "2 C × 2 gamma on 90 landmarks" in page
     assert "90 landmarks, chosen from the training rows of each split" in page
@@ -67,7 +67,9 @@ def test_a_resumed_run_has_the_same_rows(finished: tuple[Path, str], tmp_path: P
     journal.write_text("".join(lines[: len(lines) // 2]))
     said_by("svm_grid", "--resume", str(again))
     by = ["C", "gamma", "fold"]
-    first, second = (cells(one).sort_values(by)["score"].to_numpy() for one in (folder, again))
+    first, second = (
+        cells(run_folder).sort_values(by)["score"].to_numpy() for run_folder in (folder, again)
+    )
     np.testing.assert_array_equal(first, second)
 
 
@@ -111,7 +113,7 @@ def test_numbers_are_fitted_on_landmarks(tmp_path: Path) -> None:
     X, y = make_friedman1(300, noise=1.0, random_state=0)
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "table.csv", index=False)
     table = ["--dataset", str(tmp_path / "table.csv"), "--target", "y", "--folds", "3"]
-    said = said_by(
+    output = said_by(
         "svm_grid",
         *table,
         *GRID,
@@ -121,13 +123,13 @@ def test_numbers_are_fitted_on_landmarks(tmp_path: Path) -> None:
         "--results",
         str(tmp_path / "run"),
     )
-    assert "squared errors, of the targets' variance for" in said
+    assert "squared errors, of the targets' variance for" in output
     assert record(tmp_path / "run")["n_support"] == 90
     assert record(tmp_path / "run")["test_scores"]["r2"] > 0.4
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--kernel", "sigmoid"], "--kernel must be one of rbf, linear, poly with --approximate"),
         (["--solver", "sklearn"], "--solver must be one of auto, path with --approximate"),
@@ -136,7 +138,7 @@ def test_numbers_are_fitted_on_landmarks(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*HERE, *ON_LANDMARKS, *options]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

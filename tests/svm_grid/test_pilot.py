@@ -27,13 +27,13 @@ def test_the_journal_tells_what_was_predicted(pilot):
     assert all(line["cost"] > 0 for line in lines)
 
 
-def forecast(pilot, capsys, *more):
+def forecast(pilot, capsys, *options):
     """Return the lines about tasks and walltime."""
     capsys.readouterr()
-    assert svm_grid.main([*SMALL, *more, "--dry-run", "--pilot", pilot]) == 0
-    said = capsys.readouterr().out.splitlines()
-    first = next(i for i, line in enumerate(said) if line.startswith("plan ") and "tasks" in line)
-    return said[first : first + 2]
+    assert svm_grid.main([*SMALL, *options, "--dry-run", "--pilot", pilot]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("plan ") and "tasks" in line)
+    return lines[first : first + 2]
 
 
 def test_a_larger_run_is_forecast(pilot, capsys):
@@ -47,7 +47,7 @@ def test_a_larger_run_is_forecast(pilot, capsys):
 
 
 def test_more_rows_take_longer(pilot, capsys):
-    few, many = (
+    few, many_rows = (
         forecast(pilot, capsys, "--workers", "1", "--limit", limit) for limit in ("300", "1200")
     )
-    assert few != many
+    assert few != many_rows

@@ -40,7 +40,7 @@ def candidates(folder: Path) -> pd.DataFrame:
 
 
 def test_what_was_given_up_stays_in_the_table(race: tuple[Path, str], grid: Path) -> None:
-    folder, said = race
+    folder, output = race
     table, whole = candidates(folder), candidates(grid)
     assert len(table) == len(whole) == 12
     lost = table[table["stopped"] != ""]
@@ -63,7 +63,9 @@ def test_what_was_given_up_stays_in_the_table(race: tuple[Path, str], grid: Path
     cells = pd.read_parquet(folder / "cv_results.parquet")
     assert (spent["fits"], spent["grid_fits"], spent["share_fits"]) == (len(cells), 48, 0)
     assert spent["n_stopped"] == len(lost)
-    assert f"race       {len(cells)} of 48 fits: {len(lost)} of 12 candidates stopped early" in said
+    assert (
+        f"race       {len(cells)} of 48 fits: {len(lost)} of 12 candidates stopped early" in output
+    )
     assert spent["parts"][0]["seconds"] > 0
 
 
@@ -109,8 +111,8 @@ def test_a_dry_run_says_that_fewer_fits_may_be_left(
     (folder / "run.json").write_text(json.dumps(about))
     assert main(["--resume", str(folder), "--dry-run"]) == 0
     n = len(json.loads(first)["rows"])
-    left = f"{n} fits done in 1:30 min, at most {48 - n} left"
-    assert f"resume     {folder}: {left}\n" in capsys.readouterr().out
+    remaining = f"{n} fits done in 1:30 min, at most {48 - n} left"
+    assert f"resume     {folder}: {remaining}\n" in capsys.readouterr().out
 
 
 def test_fits_on_a_share_of_the_rows_are_told_apart(

@@ -21,11 +21,11 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_gammas_are_few_and_share_their_path(drawn: tuple[Path, str]) -> None:
-    folder, said = drawn
-    assert "random     12 candidates of 8 gamma x 2 folds = 24 fits" in said
-    assert "8 of 8 tasks" in said
+    folder, output = drawn
+    assert "random     12 candidates of 8 gamma x 2 folds = 24 fits" in output
+    assert "8 of 8 tasks" in output
     assert cells(folder).groupby("gamma")["C"].nunique().max() == 2
-    assert "optimum may lie outside" not in said
+    assert "optimum may lie outside" not in output
     assert record(folder)["options"]["n_c"] is None
     assert len(pd.read_parquet(folder / "candidates.parquet")) == 12
 
@@ -44,5 +44,5 @@ def test_a_stopped_run_draws_the_same(drawn: tuple[Path, str], tmp_path: Path) -
 def test_plain_draws_are_extended(tmp_path: Path) -> None:
     plain = [*HERE, "--strategy", "random", "--sampler", "plain", "--n-iter"]
     said_by("svm_grid", *plain, "3", "--results", str(tmp_path / "few"))
-    more = ["--extend", str(tmp_path / "few"), "--results", str(tmp_path / "more")]
-    assert "extended   6 fits are those of" in said_by("svm_grid", *plain, "5", *more)
+    options = ["--extend", str(tmp_path / "few"), "--results", str(tmp_path / "more")]
+    assert "extended   6 fits are those of" in said_by("svm_grid", *plain, "5", *options)

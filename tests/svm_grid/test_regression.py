@@ -72,12 +72,12 @@ def test_scores_are_those_of_grid_search_cv(prices: Path, finished: Path) -> Non
         cv=KFold(3, shuffle=True, random_state=0),
     ).fit(data.X_train, data.y_train)
     candidates = pd.read_parquet(finished / "candidates.parquet").round(6)
-    found = candidates.set_index(["C", "gamma", "epsilon"])["score_mean"]
-    names = [f"regressor__svr__{name}" for name in found.index.names]
+    score_means = candidates.set_index(["C", "gamma", "epsilon"])["score_mean"]
+    names = [f"regressor__svr__{name}" for name in score_means.index.names]
     for params, mean in zip(
         peer.cv_results_["params"], peer.cv_results_["mean_test_score"], strict=True
     ):
-        assert found[tuple(params[name] for name in names)] == pytest.approx(mean, abs=1e-4)
+        assert score_means[tuple(params[name] for name in names)] == pytest.approx(mean, abs=1e-4)
     best = record(finished)["best"]
     assert best["C"] == pytest.approx(peer.best_params_["regressor__svr__C"])
     expected = r2_score(data.y_test, peer.predict(data.X_test))

@@ -17,22 +17,24 @@ from tests.command_runs import SMALL, cells, record
 
 
 def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
-    folder, said = finished
+    folder, output = finished
     about = record(folder)
-    assert "400 training rows, 64 features, 10 classes; 360 test rows" in said
-    assert "3 C x 3 gamma x 3 folds = 27 fits" in said
-    assert "dashboard  http://127.0.0.1:" in said
-    assert f"best       C = {about['best']['C']:.3g}, gamma = {about['best']['gamma']:.3g}" in said
-    assert f"test error {about['test_error'] * 100:.2f} %" in said
-    assert "workers busy" in said
+    assert "400 training rows, 64 features, 10 classes; 360 test rows" in output
+    assert "3 C x 3 gamma x 3 folds = 27 fits" in output
+    assert "dashboard  http://127.0.0.1:" in output
     assert (
-        "           the largest gamma of the grid; the optimum may lie outside it. To wid" in said
+        f"best       C = {about['best']['C']:.3g}, gamma = {about['best']['gamma']:.3g}" in output
+    )
+    assert f"test error {about['test_error'] * 100:.2f} %" in output
+    assert "workers busy" in output
+    assert (
+        "           the largest gamma of the grid; the optimum may lie outside it. To wid" in output
     )
     alone = "1 other candidate is within one standard error of the best (1 tied with it)"
-    assert f"           {alone}\ncv error   " in said  # which is no simpler
-    (shown,) = re.findall(r"progress   100 %.*best so far (\S+) % error on 3 folds", said)
-    assert f"cv error   {shown} %" in said
-    assert f"report     {folder / 'report.html'}" in said
+    assert f"           {alone}\ncv error   " in output  # which is no simpler
+    (shown,) = re.findall(r"progress   100 %.*best so far (\S+) % error on 3 folds", output)
+    assert f"cv error   {shown} %" in output
+    assert f"report     {folder / 'report.html'}" in output
 
 
 def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
@@ -78,22 +80,22 @@ def test_a_scoring_a_kernel_and_probabilities(
     how = ["--kernel", "poly", "--coef0", "1", "--class-weight", "balanced", "--workers", "1"]
     what = ["--scoring", "f1_macro", "--probability", "--cluster", "local", "--performance-report"]
     assert main([*grid, *how, *what, "--results", str(folder)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     about, table = record(folder), pd.read_parquet(folder / "cv_results.parquet")
     best = about["best"]
     by_candidate = table.groupby(["C", "gamma"]).score
     assert best["score_mean"] == pytest.approx(by_candidate.mean().max())
-    assert f"cv score   f1_macro {best['score_mean']:.4f} ± {best['score_std']:.4f}" in said
-    assert f"test proba log loss {about['test_log_loss']:.4f}, calibration error" in said
+    assert f"cv score   f1_macro {best['score_mean']:.4f} ± {best['score_std']:.4f}" in output
+    assert f"test proba log loss {about['test_log_loss']:.4f}, calibration error" in output
     assert "cv f1_macro" in (folder / "report.html").read_text()
 
     digits = load_dataset("digits", limit=150)
     model = KernelMachine.load(folder / "model.safetensors")
     stored = pd.read_parquet(folder / "test_probabilities.parquet")
     assert list(stored)[:3] == ["row", "true", "probability_0"]
-    found = model.predict_proba(digits.X_test)
-    np.testing.assert_allclose(stored.iloc[:, 2:], found, atol=1e-6)
-    assert about["test_log_loss"] == pytest.approx(log_loss(digits.y_test, found), abs=1e-5)
+    probabilities = model.predict_proba(digits.X_test)
+    np.testing.assert_allclose(stored.iloc[:, 2:], probabilities, atol=1e-6)
+    assert about["test_log_loss"] == pytest.approx(log_loss(digits.y_test, probabilities), abs=1e-5)
     assert 0 <= about["test_calibration_error"] <= 1
     assert model.kernel.name == "poly"
     page = (folder / "performance.html").read_text()
@@ -115,7 +117,7 @@ def test_cells_that_do_not_converge_are_named(
     folder = tmp_path / "run"
     few = ["--solver", "sklearn", "--max-iter", "3", "--cluster", "threads"]
     assert main([*SMALL["svm_grid"], *few, "--results", str(folder)]) == 0
-    said = capsys.readouterr().out
-    assert "warning    27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in said
+    output = capsys.readouterr().out
+    assert "warning    27 of 27 fits not converged: C=0.001 gamma=1e-06 fold=0;" in output
     assert set(cells(folder).status) == {"not converged"}
     assert "not converged" in (folder / "report.html").read_text()

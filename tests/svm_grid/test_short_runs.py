@@ -40,9 +40,9 @@ print(json.dumps(seen))
 """
 
 
-def imported(folder: Path, *more: str) -> dict[str, list[str]]:
+def imported(folder: Path, *options: str) -> dict[str, list[str]]:
     """What of ``HEAVY`` a launcher has imported, by when."""
-    words = [*SMALL, "--results", str(folder), "--quiet", *more]
+    words = [*SMALL, "--results", str(folder), "--quiet", *options]
     done = subprocess.run(
         [sys.executable, "-c", SPY, " ".join(HEAVY), *words],
         capture_output=True,
@@ -85,7 +85,7 @@ def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "kind"),
+    ("options", "kind"),
     [
         ([], "threads"),
         (["--n-c", "200", "--n-gamma", "200"], "local"),  # long
@@ -97,21 +97,21 @@ def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:
     ],
 )
 def test_more_than_a_short_run_has_processes(
-    more: list[str], kind: str, capfd: pytest.CaptureFixture[str]
+    options: list[str], kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--dry-run", *more]) == 0
+    assert main(["--dry-run", *options]) == 0
     assert f"this run would use cluster {kind}" in capfd.readouterr().out
 
 
 def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
     """Margins but for their last digits, as BLAS sums in another order on more threads."""
-    there, here = finished[0], tmp_path / "run"
-    options = record(there)["argv"][3:]
+    reference, here = finished[0], tmp_path / "run"
+    options = record(reference)["argv"][3:]
     words = [*options[: options.index("--cluster")], "--results", str(here), "--quiet"]
     assert main(words) == 0
-    pd.testing.assert_frame_equal(cells(here), cells(there), check_exact=True)
+    pd.testing.assert_frame_equal(cells(here), cells(reference), check_exact=True)
     for name in ("candidates.parquet", "test_predictions.parquet"):
-        tables = (pd.read_parquet(folder / name) for folder in (here, there))
+        tables = (pd.read_parquet(folder / name) for folder in (here, reference))
         pd.testing.assert_frame_equal(*tables, rtol=1e-9)
 
 
@@ -124,7 +124,7 @@ def test_a_refit_that_fails_stops_the_run(
     monkeypatch.setattr("pipelines.svm_grid.refit_and_test_svm", refit)
     words = [*SMALL, "--cluster", "threads", "--results", str(tmp_path / "run"), "--quiet"]
     assert main(words) == 1
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert (
-        "svm-grid: the best candidate cannot be fitted on all rows: ValueError: no such C" in said
+        "svm-grid: the best candidate cannot be fitted on all rows: ValueError: no such C" in output
     )

@@ -85,13 +85,13 @@ def test_predict_takes_another_table(
     other = other[["grade", "pay", "sex", "age"]].assign(more=1)
     other.to_csv(tmp_path / "other.csv", index=False, sep="\t")
     assert main(["predict", str(run), str(tmp_path / "other.csv")]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     answers = pd.read_csv(tmp_path / "other-predictions.csv")
     assert answers.columns.tolist() == ["row", "predicted", "probability_high", "probability_low"]
     assert len(answers) == 60
     wrong = int(np.sum(answers.predicted != other.pay))
     assert wrong < 15
-    assert f"({wrong} of 60) against column 'pay'" in said
+    assert f"({wrong} of 60) against column 'pay'" in output
     np.testing.assert_allclose(answers.filter(like="prob").sum(axis=1), 1)
 
 
@@ -124,8 +124,8 @@ def test_predictions_execute_nothing_in_a_spreadsheet(
     assert main(["predict", run, table, "--output", str(out)]) == 0
     assert set(pd.read_parquet(out)["predicted"]) == {"=1+1", "-low"}
     assert main(["predict", run, table, "--output", str(tmp_path / "exact.xlsx")]) == 2
-    said = capsys.readouterr().err
-    assert f"got {tmp_path / 'exact.xlsx'}; try {tmp_path / 'exact.csv'}" in said
+    output = capsys.readouterr().err
+    assert f"got {tmp_path / 'exact.xlsx'}; try {tmp_path / 'exact.csv'}" in output
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_rows_of_a_table_without_a_header_line(
     frame.to_csv(tmp_path / "wine.data", index=False, header=False)
     options = ["--dataset", str(tmp_path / "wine.data"), "--target", "1", *GRID]
     assert main([*options, "--results", str(tmp_path / "run")]) == 0
-    said = capsys.readouterr().out
-    assert "90 rows, target '1': 3 classes: 1 (30), 2 (30), 3 (30)" in said
-    assert "no header line, columns are called 1 to 3" in said
+    output = capsys.readouterr().out
+    assert "90 rows, target '1': 3 classes: 1 (30), 2 (30), 3 (30)" in output
+    assert "no header line, columns are called 1 to 3" in output
     frame.drop(columns=0).to_csv(tmp_path / "new.data", index=False, header=False)
     for name in ("wine.data", "new.data"):
         assert main(["predict", str(tmp_path / "run"), str(tmp_path / name)]) == 0
@@ -197,18 +197,18 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--dataset", str(run.parent / "pay.csv"), *GRID, "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in said
+    output = capsys.readouterr().out
+    assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in output
     levels = "2 categorical: sex (2 levels), grade (3 levels)"
-    assert f"columns    1 numeric; {levels}" in said
-    header = next(line for line in said.splitlines() if "sex=F" in line)
+    assert f"columns    1 numeric; {levels}" in output
+    header = next(line for line in output.splitlines() if "sex=F" in line)
     names = "class age age missing sex=F sex=M sex missing grade=1 grade=2 grade=x"
     assert header.split() == names.split()
     data = load_dataset(str(run.parent / "pay.csv"))
     matrix = data.scaling.fit(data.X_train).transform(data.X_train)
-    first = said.splitlines()[said.splitlines().index(header) + 1].split()
+    first = output.splitlines()[output.splitlines().index(header) + 1].split()
     assert first[0] == data.classes[data.y_train[0]]
-    np.testing.assert_allclose([float(one) for one in first[1:]], matrix[0], rtol=0.01)
+    np.testing.assert_allclose([float(cell) for cell in first[1:]], matrix[0], rtol=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -249,10 +249,10 @@ def test_predict_says_which_levels_are_new(
     rows = "".join(f"-,{i},{colour}\n" for i, colour in enumerate(["red", "lila", "RED", "lila"]))
     (tmp_path / "new.csv").write_text("w,h,colour\n" + rows)
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     new = "column 'colour' has 2 levels that the run did not learn: 'lila', 'RED', in 3 rows"
-    assert said.count(f"note       {new}\n") == 1
-    assert "note       4 cells '-' as missing in 'w'\n" in said
+    assert output.count(f"note       {new}\n") == 1
+    assert "note       4 cells '-' as missing in 'w'\n" in output
 
 
 def test_predict_says_which_cells_are_filled_in(
@@ -260,10 +260,10 @@ def test_predict_says_which_cells_are_filled_in(
 ) -> None:
     (tmp_path / "new.csv").write_text("w,h,colour\n,1,red\n,2,\n,3,red\n")
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
-    said = capsys.readouterr().out
-    assert "note       column 'w' has no value: each is filled in\n" in said
-    assert "note       column 'colour' has no value in 1 row: each is filled in\n" in said
-    assert "column 'h'" not in said
+    output = capsys.readouterr().out
+    assert "note       column 'w' has no value: each is filled in\n" in output
+    assert "note       column 'colour' has no value in 1 row: each is filled in\n" in output
+    assert "column 'h'" not in output
 
 
 def test_what_is_converted_is_said_by_runs_and_predictions(
@@ -286,8 +286,8 @@ def test_what_is_converted_is_said_by_runs_and_predictions(
         "decimal commas in 'größe'",
     ]
     assert main(["predict", str(tmp_path / "run"), str(tmp_path / "pay.csv")]) == 0
-    said = capsys.readouterr().out
-    assert all(said.count(f"note       {note}\n") == 2 for note in notes)
+    output = capsys.readouterr().out
+    assert all(output.count(f"note       {note}\n") == 2 for note in notes)
     answers = pd.read_csv(tmp_path / "pay-predictions.csv", dtype={"case": str})
     assert answers["case"].tolist() == frame["case"].tolist()
     assert np.mean(answers["predicted"] != frame["pay"]) < 0.4

@@ -126,11 +126,11 @@ def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws() -> None:
     bounds: dict[str, Any] = {"log_c": (-3.0, 6.0), "log_gamma": (-6.0, -2.0)}
 
     def behind(**how: Any) -> float:
-        found = [
-            error([(np.log10(one["gamma"]), np.log10(one["C"])) for one in points]).min()
+        lowest_errors = [
+            error([(np.log10(point["gamma"]), np.log10(point["C"])) for point in points]).min()
             for points in (drawn(seed=seed, **bounds, **how) for seed in range(20))
         ]
-        return 100 * (float(np.mean(found)) - float(errors.min().min()))
+        return 100 * (float(np.mean(lowest_errors)) - float(errors.min().min()))
 
     assert behind() < 0.02
     assert behind(sampler="plain", n_iter=16) > 0.02, "at the price of as many gamma"
@@ -146,8 +146,8 @@ def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
 def test_plain_draws_have_each_a_gamma_of_its_own() -> None:
     points = drawn(sampler="plain", n_iter=20)
     assert len({point["gamma"] for point in points}) == 20
-    more = drawn(sampler="plain", n_iter=30)
-    assert {*map(str, points)} < {*map(str, more)}, "a longer run extends a shorter one"
+    longer = drawn(sampler="plain", n_iter=30)
+    assert {*map(str, points)} < {*map(str, longer)}, "a longer run extends a shorter one"
 
 
 def test_a_linear_kernel_has_one_gamma() -> None:

@@ -15,7 +15,7 @@ RUN = Path("run")
 
 
 @pytest.mark.parametrize(
-    ("errors", "found"),
+    ("errors", "expected"),
     [
         ([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], ["the largest C", "the smallest gamma"]),
         ([[0.5, 0.11, 0.10], [0.6, 0.4, 0.2]], ["the smallest gamma"]),  # by less than 0.015
@@ -24,9 +24,9 @@ RUN = Path("run")
     ],
 )
 def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
-    errors: list[list[float]], found: list[str]
+    errors: list[list[float]], expected: list[str]
 ) -> None:
-    assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == found
+    assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == expected
 
 
 def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near() -> None:
@@ -96,15 +96,15 @@ def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.Data
     """
     table = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
     table = table.assign(stopped="", behind=np.nan)
-    for place, row in table.iterrows():
+    for label, row in table.iterrows():
         state, behind = states.get((row["C"], row["gamma"]), ("", np.nan))
-        table.loc[place, ["stopped", "behind"]] = state, behind
+        table.loc[label, ["stopped", "behind"]] = state, behind
     table.loc[table["stopped"] != "", ["score_mean", "score_std"]] = np.nan
     return table.sort_values("score_mean", ascending=False, ignore_index=True)
 
 
 @pytest.mark.parametrize(
-    ("states", "found"),
+    ("states", "expected"),
     [
         ({(10.0, 1.0): ("stopped after 2 of 5 folds, 20.0 points behind", 0.2)}, ["the largest C"]),
         ({(10.0, 1.0): ("stopped after 2 of 5 folds, 1.0 points behind", 0.01)}, []),
@@ -117,10 +117,10 @@ def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.Data
     ],
 )
 def test_a_neighbour_that_was_given_up_is_worse_and_one_not_tried_tells_nothing(
-    states: dict[tuple[float, float], tuple[str, float]], found: list[str]
+    states: dict[tuple[float, float], tuple[str, float]], expected: list[str]
 ) -> None:
     ends = on_grid_boundary(with_states(states), FOLDS)
-    assert [str(edge) for edge in ends if edge.name == "C"] == found
+    assert [str(edge) for edge in ends if edge.name == "C"] == expected
 
 
 def test_a_best_without_all_folds_lies_on_no_boundary() -> None:

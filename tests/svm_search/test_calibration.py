@@ -9,17 +9,19 @@ from pipelines.svm.calibration import Calibration
 
 def test_two_classes_have_one_sigmoid() -> None:
     calibration = Calibration(np.array([-2.0]), np.array([0.5]))
-    found = calibration.probabilities(np.array([0.0, 0.25, 1000.0, -1000.0]))
-    assert found.shape == (4, 2)
-    np.testing.assert_allclose(found[:, 1], [1 / (1 + np.exp(0.5)), 0.5, 1, 0])
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    calibrated = calibration.probabilities(np.array([0.0, 0.25, 1000.0, -1000.0]))
+    assert calibrated.shape == (4, 2)
+    np.testing.assert_allclose(calibrated[:, 1], [1 / (1 + np.exp(0.5)), 0.5, 1, 0])
+    np.testing.assert_allclose(calibrated.sum(axis=1), 1)
 
 
 def test_several_classes_are_brought_to_a_sum_of_one() -> None:
     calibration = Calibration(np.full(3, -1.0), np.zeros(3))
-    found = calibration.probabilities(np.array([[0.0, 0.0, 0.0], [-1e9, -1e9, -1e9], [50, 0, -50]]))
-    np.testing.assert_allclose(found[:2], 1 / 3)  # where each is 0, no class is preferred
-    np.testing.assert_allclose(found[2], [2 / 3, 1 / 3, 0], atol=1e-9)
+    calibrated = calibration.probabilities(
+        np.array([[0.0, 0.0, 0.0], [-1e9, -1e9, -1e9], [50, 0, -50]])
+    )
+    np.testing.assert_allclose(calibrated[:2], 1 / 3)  # where each is 0, no class is preferred
+    np.testing.assert_allclose(calibrated[2], [2 / 3, 1 / 3, 0], atol=1e-9)
 
 
 def test_the_calibration_error_is_the_mean_gap_of_certainty() -> None:
@@ -34,5 +36,5 @@ def test_the_calibration_error_is_the_mean_gap_of_certainty() -> None:
 
 def test_the_log_loss_counts_classes_that_the_rows_lack() -> None:
     probabilities = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]])
-    found = log_loss(probabilities, np.array([0, 1]))
-    assert found == pytest.approx(-(np.log(0.5) + np.log(0.8)) / 2)
+    loss = log_loss(probabilities, np.array([0, 1]))
+    assert loss == pytest.approx(-(np.log(0.5) + np.log(0.8)) / 2)

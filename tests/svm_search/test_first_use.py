@@ -140,9 +140,9 @@ def test_the_command_fits_by_svc_and_its_record_and_rows_say_so(
     pd.DataFrame(X).assign(kind=y).to_csv(table, index=False)
     options = ["--dataset", str(table), "--target", "kind", "--n-c", "3", "--n-gamma", "2"]
     run = tmp_path / "run"
-    more = ["--cluster", "threads", "--quiet", "--probability", "--results", str(run)]
+    run_options = ["--cluster", "threads", "--quiet", "--probability", "--results", str(run)]
     monkeypatch.setattr(path, "solve_path", None)  # nothing of it is needed
-    assert svm_grid.main([*options, *more]) == 0
+    assert svm_grid.main([*options, *run_options]) == 0
     assert json.loads((run / "run.json").read_text())["solver"] == "sklearn"
     rows = pd.read_parquet(run / names.CELLS)
     assert set(rows["implementation"]) == {"scikit-learn"}

@@ -121,18 +121,18 @@ def test_any_scorer_of_predictions_or_decision_values(solver: str, scoring: Any)
 @pytest.mark.parametrize("solver", ["path", "sklearn"])
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: int) -> None:
-    some = y < n_classes
-    words = np.array([f"{code} of ten" for code in y[some]])
+    kept = y < n_classes
+    words = np.array([f"{code} of ten" for code in y[kept]])
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    splits = (split for split in cv.split(X[some], words))  # that come once
+    splits = (split for split in cv.split(X[kept], words))  # that come once
     ours = SVMGridSearch([1.0], [1e-2], cv=splits, solver=solver, probability=True)
-    probabilities = ours.fit(X[some], words).predict_proba(X[some])
+    probabilities = ours.fit(X[kept], words).predict_proba(X[kept])
     peer = CalibratedClassifierCV(SVC(C=1.0, gamma=1e-2), cv=cv, ensemble=False)
-    expected = peer.fit(X[some], words).predict_proba(X[some])
+    expected = peer.fit(X[kept], words).predict_proba(X[kept])
     difference = np.abs(probabilities - expected)
     # a pair's value about 0 may go the other way and be a vote for another class
     assert np.mean(difference.max(axis=1) < 1e-3) > 0.97
-    np.testing.assert_array_equal(ours.predict_log_proba(X[some]), np.log(probabilities))
+    np.testing.assert_array_equal(ours.predict_log_proba(X[kept]), np.log(probabilities))
     assert ours.best_estimator_.classes_.tolist() == peer.classes_.tolist()
     assert not hasattr(SVMGridSearch([1.0], [1e-2]).fit(X, y), "predict_proba")
 
@@ -148,24 +148,24 @@ def test_labels_may_be_words_and_groups_are_kept() -> None:
 
 def test_a_cluster_gives_the_same(four_workers: Client) -> None:
     here = SVMGridSearch(C, GAMMA).fit(X, y)
-    there = SVMGridSearch(C, GAMMA, client=four_workers).fit(X, y)
+    on_cluster = SVMGridSearch(C, GAMMA, client=four_workers).fit(X, y)
     np.testing.assert_array_equal(
-        here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"]
+        here.cv_results_["mean_test_score"], on_cluster.cv_results_["mean_test_score"]
     )
-    np.testing.assert_array_equal(here.predict(X), there.predict(X))
+    np.testing.assert_array_equal(here.predict(X), on_cluster.predict(X))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("gpu_stand_in")
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_path: Path) -> None:
-    some = y < n_classes
-    rows, words = X[some], np.array(list("abcdefghij"))[y[some]]
-    grid, more = {"C": C, "gamma": GAMMA}, {"cv": 3, "scoring": "accuracy"}
+    kept = y < n_classes
+    rows, words = X[kept], np.array(list("abcdefghij"))[y[kept]]
+    grid, options = {"C": C, "gamma": GAMMA}, {"cv": 3, "scoring": "accuracy"}
     ours = SVMGridSearch(
-        **grid, **more, solver="cuml", device="gpu", probability=True, tol=1e-6
+        **grid, **options, solver="cuml", device="gpu", probability=True, tol=1e-6
     ).fit(rows, words)
-    peer = GridSearchCV(SVC(tol=1e-6), grid, **more).fit(rows, words)
+    peer = GridSearchCV(SVC(tol=1e-6), grid, **options).fit(rows, words)
     np.testing.assert_array_equal(ours.predict(rows), peer.predict(rows))
     np.testing.assert_allclose(
         ours.decision_function(rows), peer.decision_function(rows), atol=1e-4
@@ -186,7 +186,7 @@ def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_pat
 @pytest.mark.parametrize("shape", ["ovr", "ovo"])
 def test_another_backend_fits_all_that_a_path_svc_has(shape: str) -> None:
     grid = {"C": [1.0], "decision_function_shape": [shape], "break_ties": [shape == "ovr"]}
-    for scoring in (None, lambda one, X, y: one.decision_function(X).sum()):
+    for scoring in (None, lambda model, X, y: model.decision_function(X).sum()):
         ours = SVMGridSearch(param_grid=grid, cv=3, solver="sklearn", scoring=scoring, tol=1e-6)
         peer = GridSearchCV(SVC(tol=1e-6), grid, cv=3, scoring=scoring)
         same_as_its_peer(ours, peer, WINE, KINDS, atol=1e-3)
@@ -269,10 +269,10 @@ def test_failed_fits_are_counted_and_never_best() -> None:
     ):
         search = SVMGridSearch([1.0, 2.0], [0.1], cv=[ONE_CLASS, TWO_CLASSES]).fit(X[:12], truth)
     assert np.isnan(search.cv_results_["split0_test_score"]).all()
-    given = SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS, TWO_CLASSES], error_score=-1.0)
+    arguments = SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS, TWO_CLASSES], error_score=-1.0)
     with pytest.warns(FitFailedWarning, match="the training rows are of one class"):
-        given.fit(X[:12], truth)
-    assert given.cv_results_["split0_test_score"] == [-1.0]
+        arguments.fit(X[:12], truth)
+    assert arguments.cv_results_["split0_test_score"] == [-1.0]
     with pytest.raises(ValueError, match=r"All the 2 fits failed[\s\S]*of one class"):
         SVMGridSearch([1.0, 2.0], [0.1], cv=[ONE_CLASS]).fit(X[:12], truth)
     with pytest.raises(ValueError, match="y must have at least two classes, got 1 class: 0"):
@@ -336,16 +336,16 @@ def test_any_grid_is_searched_as_grid_search_cv_does(grid: Any) -> None:
         (("accuracy", "recall_macro"), False),
         ("f1_macro", lambda results: 2),
         ("matthews_corrcoef", True),
-        (lambda one, X, y: one.score(X, y) - 0.001 * one.n_support_.sum(), True),
-        (lambda one, X, y: {"right": one.score(X, y), "half": 0.5}, "right"),
+        (lambda model, X, y: model.score(X, y) - 0.001 * model.n_support_.sum(), True),
+        (lambda model, X, y: {"right": model.score(X, y), "half": 0.5}, "right"),
     ],
     ids=["list", "dict", "no refit", "callable refit", "name", "callable", "several in one"],
 )
 @pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_any_scoring_is_that_of_grid_search_cv(scoring: Any, refit: Any, train: bool) -> None:
-    more = {"scoring": scoring, "refit": refit, "return_train_score": train, "cv": 3}
-    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, **more)
-    same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, **more), WINE, KINDS, atol=3e-3)
+    options = {"scoring": scoring, "refit": refit, "return_train_score": train, "cv": 3}
+    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, **options)
+    same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, **options), WINE, KINDS, atol=3e-3)
     assert hasattr(ours, "predict") == bool(refit)
     assert hasattr(ours, "best_estimator_") == bool(refit)
 
@@ -355,15 +355,15 @@ def test_scores_of_answers_take_the_path_and_callables_do_not(
 ) -> None:
     fits, fit = [], PathSVC.fit
 
-    def counted(self: PathSVC, *given: Any) -> PathSVC:
+    def counted(self: PathSVC, *arguments: Any) -> PathSVC:
         fits.append(1)
-        return fit(self, *given)
+        return fit(self, *arguments)
 
     monkeypatch.setattr(PathSVC, "fit", counted)
-    for more in ({}, {"scoring": "f1_macro", "return_train_score": True}):
-        SVMGridSearch([1.0, 10.0], [0.02, 0.2], cv=3, **more).fit(WINE, KINDS)
+    for options in ({}, {"scoring": "f1_macro", "return_train_score": True}):
+        SVMGridSearch([1.0, 10.0], [0.02, 0.2], cv=3, **options).fit(WINE, KINDS)
     assert len(fits) == 2  # of the best
-    SVMGridSearch([1.0], [0.02, 0.2], cv=3, scoring=lambda one, X, y: 1.0).fit(WINE, KINDS)
+    SVMGridSearch([1.0], [0.02, 0.2], cv=3, scoring=lambda model, X, y: 1.0).fit(WINE, KINDS)
     assert len(fits) == 2 + 2 * 3 + 1
 
 
@@ -385,9 +385,9 @@ def test_scorers_of_probabilities_get_calibrated_fits() -> None:
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_sample_weights_are_those_of_grid_search_cv(scoring: Any, class_weight: Any) -> None:
     weights = np.random.default_rng(0).integers(0, 4, len(KINDS)) * 0.5
-    more = {"scoring": scoring, "cv": 4}
-    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, class_weight=class_weight, **more)
-    peer = GridSearchCV(SVC(tol=1e-6, class_weight=class_weight), GRID, **more)
+    options = {"scoring": scoring, "cv": 4}
+    ours = SVMGridSearch(param_grid=GRID, tol=1e-6, class_weight=class_weight, **options)
+    peer = GridSearchCV(SVC(tol=1e-6, class_weight=class_weight), GRID, **options)
     same_as_its_peer(ours, peer, WINE, KINDS, sample_weight=weights)
     np.testing.assert_allclose(
         ours.decision_function(WINE), peer.decision_function(WINE), atol=1e-3
@@ -413,9 +413,9 @@ def test_kernels_that_are_given_are_searched_by_the_path() -> None:
 
     K, grid = half(WINE, WINE), {"C": [0.1, 1.0, 10.0]}
     peer = GridSearchCV(SVC(gamma=0.05), grid, cv=4).fit(WINE, KINDS)
-    given = SVMGridSearch(param_grid=grid, kernel="precomputed", cv=4).fit(K, KINDS)
+    precomputed = SVMGridSearch(param_grid=grid, kernel="precomputed", cv=4).fit(K, KINDS)
     called = SVMGridSearch(param_grid=grid, kernel=half, cv=4).fit(WINE, KINDS)
-    for ours, rows in ((given, K), (called, WINE)):
+    for ours, rows in ((precomputed, K), (called, WINE)):
         np.testing.assert_allclose(
             ours.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"]
         )
@@ -424,8 +424,8 @@ def test_kernels_that_are_given_are_searched_by_the_path() -> None:
 
 def test_folds_may_come_from_a_generator() -> None:
     folds = (fold for fold in StratifiedKFold(3).split(X, y))
-    found = SVMGridSearch(C, GAMMA, cv=folds).fit(X, y)
-    assert found.n_splits_ == 3
+    search = SVMGridSearch(C, GAMMA, cv=folds).fit(X, y)
+    assert search.n_splits_ == 3
 
 
 @pytest.mark.parametrize("solver", ["path", "sklearn"])
@@ -442,24 +442,26 @@ def test_a_training_part_may_lack_a_class(solver: str) -> None:
 def test_folds_may_be_masks() -> None:
     half = np.arange(len(KINDS)) % 2 == 0
     masks = [(half, ~half), (~half, half)]
-    given = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
-    one, other = (SVMGridSearch(param_grid=GRID, cv=cv).fit(WINE, KINDS) for cv in (masks, given))
+    indices = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
+    by_mask, other = (
+        SVMGridSearch(param_grid=GRID, cv=cv).fit(WINE, KINDS) for cv in (masks, indices)
+    )
     np.testing.assert_array_equal(
-        one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
+        by_mask.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
     )
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the path is asked for."""
-    found: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
 
-    def noted(X: Any, y: Any, gammas: Any, *given: Any, **more: Any) -> Any:
-        found.append({"gammas": gammas, **more})
-        return solve_path(X, y, gammas, *given, **more)
+    def noted(X: Any, y: Any, gammas: Any, *arguments: Any, **options: Any) -> Any:
+        recorded.append({"gammas": gammas, **options})
+        return solve_path(X, y, gammas, *arguments, **options)
 
     monkeypatch.setattr("pipelines.svm.cpu.path.solve_path", noted)
-    return found
+    return recorded
 
 
 def test_a_linear_kernel_is_fitted_for_one_gamma(calls: list[dict[str, Any]]) -> None:

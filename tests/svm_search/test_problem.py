@@ -39,7 +39,7 @@ def problem_of(Cs: tuple[float, ...] = CS, gammas: tuple[float, ...] = GAMMAS) -
 def results_of(runner: Runner, problem: Problem | None = None) -> pd.DataFrame:
     problem = problem or problem_of()
     tasks = cut_for_workers(problem, make_tasks(problem), runner.n_workers)
-    rows = [row for _, found in run_tasks(runner, problem, tasks) for row in found]
+    rows = [row for _, found_rows in run_tasks(runner, problem, tasks) for row in found_rows]
     return tabulate(rows, problem.columns)
 
 
@@ -74,10 +74,10 @@ def test_one_worker_four_workers_and_threads_give_identical_rows(
     one_worker: Client, four_workers: Client
 ) -> None:
     here = what_counts(results_of(InProcess(2)))
-    one = what_counts(results_of(OnCluster(one_worker)))
+    from_one = what_counts(results_of(OnCluster(one_worker)))
     four = results_of(OnCluster(four_workers))
-    pd.testing.assert_frame_equal(here, one)
-    pd.testing.assert_frame_equal(one, what_counts(four))
+    pd.testing.assert_frame_equal(here, from_one)
+    pd.testing.assert_frame_equal(from_one, what_counts(four))
     assert four.worker.nunique() > 1  # on a busy machine one may come late
 
 

@@ -36,7 +36,7 @@ def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: 
     keys = write_keys(tmp_path)
     tls = keys.get_tls_config_for_role("client")
     setting = "distributed.comm.tls"
-    own = {
+    tls_settings = {
         f"{setting}.ca-file": tls["ca_file"],
         f"{setting}.client.cert": tls["cert"],
         f"{setting}.client.key": tls["key"],
@@ -50,7 +50,7 @@ def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: 
             security=keys if protocol == "tls://" else None,
         ) as cluster,
         # What a user of a scheduler with TLS has in Dask's own configuration.
-        dask.config.set(own if protocol == "tls://" else {}),
+        dask.config.set(tls_settings if protocol == "tls://" else {}),
     ):
         for numbers in ((1, 2), (3, 4)):
             with open_cluster(cluster.scheduler_address) as client:
@@ -63,12 +63,12 @@ def test_what_takes_a_connection_and_says_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(waits, "SECONDS_TO_ANSWER", 1)
     keys = write_keys(tmp_path).get_tls_config_for_role("client")
-    own = {
+    tls_settings = {
         "distributed.comm.tls.ca-file": keys["ca_file"],
         "distributed.comm.tls.client.cert": keys["cert"],
         "distributed.comm.tls.client.key": keys["key"],
     }
-    with socket.socket() as silent, dask.config.set(own):
+    with socket.socket() as silent, dask.config.set(tls_settings):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         at = f"{protocol}://127.0.0.1:{silent.getsockname()[1]}"
@@ -88,8 +88,8 @@ def test_what_takes_a_connection_and_says_nothing_is_not_waited_for(
 def test_an_encrypted_address_needs_a_certificate(
     settings: dict[str, str], variable: str, value: str, refusal: Refusal
 ) -> None:
-    own = {f"distributed.comm.tls.{name}": file for name, file in settings.items()}
-    with dask.config.set(own):
+    tls_settings = {f"distributed.comm.tls.{name}": file for name, file in settings.items()}
+    with dask.config.set(tls_settings):
         words = refusal("tls://127.0.0.1:1")
     assert f"{variable} must name a file, got {value}: docs/how-to/own-scheduler.md" in words
     assert "dask scheduler" not in words

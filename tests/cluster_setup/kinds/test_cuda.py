@@ -73,7 +73,7 @@ UPDATE, REINSTALL = "update the driver, run ", "run "
 
 
 @pytest.mark.parametrize(
-    ("package", "driver", "capability", "said", "way"),
+    ("package", "driver", "capability", "obstacle", "way"),
     [
         ("cupy-cuda13x", "535.183.01", (9, 0), DRIVER.format(580, "535.183.01"), UPDATE),
         ("cupy-cuda13x", "580.65.06", (10, 0), "", ""),
@@ -92,79 +92,81 @@ def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed_and_what_hel
     package: str,
     driver: str,
     capability: tuple[int, int],
-    said: str,
+    obstacle: str,
     way: str,
 ) -> None:
     machine(Card("a card", "GPU-a", 8, capability), driver=driver, package=package)
-    asked = ClusterOptions("threads", device="gpu")
-    if not said:
+    options = ClusterOptions("threads", device="gpu")
+    if not obstacle:
         assert devices.cuda_lack() is None
-        with opened(asked, tmp_path, False) as cluster:
+        with opened(options, tmp_path, False) as cluster:
             assert cluster.device == "gpu"
         return
-    why, _, ways = refusal("cuda").partition(said)
+    why, _, ways = refusal("cuda").partition(obstacle)
     assert why.startswith("--cluster cuda cannot use the GPUs here: ")
     assert ways.startswith(f"; {way or 'use --cluster local'}")
     assert ways.endswith("use --cluster local")
     assert ("gpu-cu12" in ways) == bool(way)
-    with pytest.raises(InputError, match=f"{said}, at .*; {way}.*device='cpu'"):
-        opened(asked, tmp_path, False).__enter__()
+    with pytest.raises(InputError, match=f"{obstacle}, at .*; {way}.*device='cpu'"):
+        opened(options, tmp_path, False).__enter__()
 
 
 def test_a_process_whose_first_gpu_is_too_old_is_told_of_the_other(
     machine: Machine, tmp_path: Path
 ) -> None:
     machine(OLD, H200)
-    said = "found 6.1, at .*; take CUDA_VISIBLE_DEVICES=GPU-h, or use device='cpu'"
-    with pytest.raises(InputError, match=said):
+    message = "found 6.1, at .*; take CUDA_VISIBLE_DEVICES=GPU-h, or use device='cpu'"
+    with pytest.raises(InputError, match=message):
         opened(ClusterOptions("threads", device="gpu"), tmp_path, False).__enter__()
 
 
 @pytest.fixture
-def asked(machine: Machine, installed: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def worker_options(
+    machine: Machine, installed: None, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
     """What dask-cuda is asked for, which is not there."""
     machine(H200, TWIN)
-    asked: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
 
     class LocalCUDACluster(LocalCluster):
         def __init__(self, **options: object) -> None:
-            asked.update(options)
+            keywords.update(options)
             super().__init__(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
 
     module = types.ModuleType("dask_cuda")
     module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "dask_cuda", module)
-    return asked
+    return keywords
 
 
-def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(asked: dict[str, Any]) -> None:
+def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(worker_options: dict[str, Any]) -> None:
     with open_cluster("cuda") as client:
         assert client.status == "running"
-    assert asked["CUDA_VISIBLE_DEVICES"] == ["GPU-h", "GPU-i"]
-    assert asked["threads_per_worker"] == 1
-    assert asked["device_memory_limit"] is None
-    assert asked["host"] == "127.0.0.1"
-    assert asked["protocol"] == "tls://"
-    assert asked["security"].require_encryption
-    assert not any(name.startswith("rmm") for name in asked)
+    assert worker_options["CUDA_VISIBLE_DEVICES"] == ["GPU-h", "GPU-i"]
+    assert worker_options["threads_per_worker"] == 1
+    assert worker_options["device_memory_limit"] is None
+    assert worker_options["host"] == "127.0.0.1"
+    assert worker_options["protocol"] == "tls://"
+    assert worker_options["security"].require_encryption
+    assert not any(name.startswith("rmm") for name in worker_options)
 
 
-def test_dasks_settings_ask_for_ucx(asked: dict[str, Any]) -> None:
+def test_dasks_settings_ask_for_ucx(worker_options: dict[str, Any]) -> None:
     settings = {"distributed.comm.default-scheme": "ucx"}
     with dask.config.set(settings), open_cluster("cuda", tls=False):
         pass
-    assert asked["protocol"] == "ucx://"
+    assert worker_options["protocol"] == "ucx://"
 
 
 @pytest.mark.parametrize("torch", ["13.0", None, "not installed"])
 def test_one_pool_serves_all_that_are_installed_for_cuda(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: str | None
+    worker_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: str | None
 ) -> None:
     module = None if torch == "not installed" else types.SimpleNamespace(cuda=torch)
     monkeypatch.setitem(sys.modules, "torch.version", module)
     with open_cluster("cuda", rmm_pool="0.8"):
         pass
-    assert {name: value for name, value in asked.items() if name.startswith("rmm")} == {
+    assert {name: value for name, value in worker_options.items() if name.startswith("rmm")} == {
         "rmm_pool_size": "0.8",
         "rmm_track_allocations": True,
         "rmm_allocator_external_lib_list": ["cupy", "torch"] if torch == "13.0" else ["cupy"],
@@ -172,7 +174,7 @@ def test_one_pool_serves_all_that_are_installed_for_cuda(
 
 
 @pytest.mark.parametrize(
-    ("cards", "options", "taken", "said"),
+    ("cards", "options", "taken", "message"),
     [
         ([OLD, H200], {}, ["GPU-h"], "GTX 1050, 4 GiB (GPU-o): CUDA 13 needs compute capability"),
         ([SMALL, H200, TWIN], {}, ["GPU-h", "GPU-i"], "T1000, 4 GiB (GPU-s): needs 9 GB"),
@@ -185,11 +187,11 @@ def test_one_pool_serves_all_that_are_installed_for_cuda(
 )
 def test_gpus_too_old_or_too_small_are_left_out_and_named(
     machine: Machine,
-    asked: dict[str, Any],
+    worker_options: dict[str, Any],
     cards: list[Card],
     options: dict[str, Any],
     taken: list[str],
-    said: str,
+    message: str,
 ) -> None:
     def too_small(n_bytes: int) -> str:
         return "needs 9 GB" if n_bytes < 9e9 else ""
@@ -198,31 +200,34 @@ def test_gpus_too_old_or_too_small_are_left_out_and_named(
     lines = list[str]()
     with open_cluster("cuda", echo=lines.append, too_small=too_small, **options):
         pass
-    assert asked["CUDA_VISIBLE_DEVICES"] == taken
-    assert len(lines) == bool(said)
-    assert said in "".join(lines)
+    assert worker_options["CUDA_VISIBLE_DEVICES"] == taken
+    assert len(lines) == bool(message)
+    assert message in "".join(lines)
     assert all(line.startswith("left out   ") for line in lines)
 
 
 def test_slices_have_workers_and_a_share_of_their_own_memory(
-    machine: Machine, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    machine: Machine, worker_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = [Card(f"A100 MIG {n}", f"MIG-{n}", 10 * n) for n in (1, 2)]
     machine(Card("A100", "GPU-a", 40, (8, 0), slices=parts))
     monkeypatch.setitem(sys.modules, "torch.version", None)
     with open_cluster("cuda", rmm_pool="0.5"):
         pass
-    assert asked["CUDA_VISIBLE_DEVICES"] == ["MIG-1", "MIG-2"]
-    assert asked["rmm_pool_size"] == 5 * 2**30
+    assert worker_options["CUDA_VISIBLE_DEVICES"] == ["MIG-1", "MIG-2"]
+    assert worker_options["rmm_pool_size"] == 5 * 2**30
 
 
 def test_numbers_in_an_order_of_cudas_own_are_refused(
-    machine: Machine, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+    machine: Machine,
+    worker_options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    refusal: Refusal,
 ) -> None:
     machine(OLD, H200)
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     with open_cluster("cuda"):  # by UUID
-        assert asked["CUDA_VISIBLE_DEVICES"] == ["GPU-h"]
+        assert worker_options["CUDA_VISIBLE_DEVICES"] == ["GPU-h"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     line = refusal("cuda")
     assert "cannot tell which GPUs CUDA_VISIBLE_DEVICES=0 means" in line

@@ -28,7 +28,7 @@ def test_it_shows_its_dashboard_where_that_is_asked_for() -> None:
 
 def _ports() -> set[int]:
     here = psutil.Process().net_connections("inet")
-    return {one.laddr.port for one in here if one.status == psutil.CONN_LISTEN}
+    return {connection.laddr.port for connection in here if connection.status == psutil.CONN_LISTEN}
 
 
 BEGUN, GOES_ON = threading.Event(), threading.Event()

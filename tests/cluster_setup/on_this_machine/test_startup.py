@@ -164,7 +164,9 @@ def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.getcwd()}", "PYTHONUNBUFFERED": "1"},
     )
     parent = psutil.Process(process.pid)
-    while not (workers := [one for one in parent.children() if "spawn_main" in str(one.cmdline())]):
+    while not (
+        workers := [child for child in parent.children() if "spawn_main" in str(child.cmdline())]
+    ):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     process.wait()  # for ever, if the start went on

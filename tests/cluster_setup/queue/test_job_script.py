@@ -123,7 +123,7 @@ def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("walltime", "slurm", "others", "lifetime"),
+    ("walltime", "slurm", "other_queues", "lifetime"),
     [
         ("1-02:00:00", "1-02:00:00", "26:00:00", 93600 - 1200),
         ("26:00:00", "26:00:00", "26:00:00", 93600 - 1200),
@@ -134,13 +134,13 @@ def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_a_walltime_is_written_as_its_queue_knows_it(
-    tmp_path: Path, walltime: str, slurm: str, others: str, lifetime: int
+    tmp_path: Path, walltime: str, slurm: str, other_queues: str, lifetime: int
 ) -> None:
     profile = tmp_path / "site.yaml"
     for queue, line in {
         "slurm": f"#SBATCH -t {slurm}",
-        "pbs": f"#PBS -l walltime={others}",
-        "sge": f"#$ -l h_rt={others}",
+        "pbs": f"#PBS -l walltime={other_queues}",
+        "sge": f"#$ -l h_rt={other_queues}",
     }.items():
         profile.write_text(f"queue: {queue}\nwalltime: {walltime}\n")
         job = lines(queue, profile=str(profile))
@@ -195,10 +195,10 @@ def words_of_the_worker(tmp_path: Path, **keys: object) -> tuple[list[str], str]
 @pytest.mark.parametrize("path", ODD)
 def test_paths_reach_the_worker_as_they_are(tmp_path: Path, path: str) -> None:
     words, _ = words_of_the_worker(tmp_path, shared_folder=path, local_directory=path)
-    told = dict(pairwise(words))
-    assert told["--local-directory"] == path
-    assert told["--tls-ca-file"] == told["--tls-cert"] == f"{path}/RUN/certificate.pem"
-    assert told["--tls-key"] == f"{path}/RUN/key.pem"
+    arguments = dict(pairwise(words))
+    assert arguments["--local-directory"] == path
+    assert arguments["--tls-ca-file"] == arguments["--tls-cert"] == f"{path}/RUN/certificate.pem"
+    assert arguments["--tls-key"] == f"{path}/RUN/key.pem"
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path: Path) -> Non
     profile.write_text("queue: slurm\ngres: gpu:1\nrmm_pool: 0.8\n")
     on = "--rmm-track-allocations --set-rmm-allocator-for-libs cupy"
     assert f" --rmm-pool-size 0.8 {on}" in "\n".join(lines("slurm", profile=str(profile)))
-    own = lines("slurm", profile=str(profile), rmm_pool="8GB")
-    assert f" --rmm-pool-size 8GB {on}" in "\n".join(own)
+    pool_lines = lines("slurm", profile=str(profile), rmm_pool="8GB")
+    assert f" --rmm-pool-size 8GB {on}" in "\n".join(pool_lines)
     for without in ({"profile": str(profile), "device": "cpu"}, {"profile": "sulis"}):
         assert "rmm" not in "\n".join(lines("slurm", **without))
 

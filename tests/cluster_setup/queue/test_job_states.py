@@ -39,7 +39,7 @@ job-ID  prior   name       user         state submit/start at     queue        s
 
 
 @pytest.mark.parametrize(
-    ("queue", "said", "states"),
+    ("queue", "output", "states"),
     [
         (
             slurm.QUEUE,
@@ -68,13 +68,13 @@ job-ID  prior   name       user         state submit/start at     queue        s
     ],
 )
 def test_the_words_of_a_queue_are_understood(
-    queue: Queue, said: str, states: dict[str, tuple[bool, str]]
+    queue: Queue, output: str, states: dict[str, tuple[bool, str]]
 ) -> None:
-    told = {
+    parsed_states = {
         job: (state.waits, state.reason, *([state.obstacle.command] if state.obstacle else []))
-        for job, state in queue.parse_states(said).items()
+        for job, state in queue.parse_states(output).items()
     }
-    assert told == states
+    assert parsed_states == states
 
 
 OF_A_SITE = Profile(
@@ -190,5 +190,5 @@ def test_a_queue_that_does_not_answer_says_nothing() -> None:
 
 
 def test_jobs_that_the_queue_has_forgotten_have_ended() -> None:
-    gone = saying("", "slurm_load_jobs error: Invalid job id specified", 1)
-    assert asyncio.run(gone.states(["7"])) == {}
+    queue = saying("", "slurm_load_jobs error: Invalid job id specified", 1)
+    assert asyncio.run(queue.states(["7"])) == {}

@@ -42,9 +42,9 @@ def loaded(folder: Path, input: str = "stream", **how):
 
 
 def feed_of(*parts: RowsOnDisk, directory: Path, **how):
-    said: list[str] = []
+    messages: list[str] = []
     how = {"n_workers": 0, **how}
-    return RowFeed(parts, directory=str(directory), say=said.append, **how), said
+    return RowFeed(parts, directory=str(directory), say=messages.append, **how), messages
 
 
 def joined(parts) -> list[int]:
@@ -74,18 +74,18 @@ def test_by_size_images_stay_in_memory_or_on_disk(folder, monkeypatch):
 
     small = type(psutil.virtual_memory())(*[N * 3 * SIDE**2] * len(psutil.virtual_memory()))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
-    found = loaded(folder, "auto")
-    assert isinstance(found.X_train, RowsOnDisk)
-    (line,) = [line for line in found.lines if line.startswith("input")]
+    dataset = loaded(folder, "auto")
+    assert isinstance(dataset.X_train, RowsOnDisk)
+    (line,) = [line for line in dataset.lines if line.startswith("input")]
     assert "larger than half of the memory" in line
     assert "stay on disk" in line
 
 
 @pytest.mark.parametrize("n_ranks", [2, 3])
 def test_ranks_share_out_what_one_process_would_see(folder, tmp_path, n_ranks):
-    found = loaded(folder)
-    rows = {"X": found.X_train, "y": np.arange(len(found.X_train))}
-    feed, _ = feed_of(found.X_train, directory=tmp_path / "cache")
+    dataset = loaded(folder)
+    rows = {"X": dataset.X_train, "y": np.arange(len(dataset.X_train))}
+    feed, _ = feed_of(dataset.X_train, directory=tmp_path / "cache")
 
     def seen(batch_size: int, **how) -> list[list[int]]:
         batches = StreamedBatches(rows, feed, batch_size=batch_size, seed=1, **how)
@@ -98,17 +98,17 @@ def test_ranks_share_out_what_one_process_would_see(folder, tmp_path, n_ranks):
 
 
 def test_another_goes_on_in_the_midst_of_an_epoch(folder, tmp_path):
-    found = loaded(folder)
-    rows = {"X": found.X_train, "y": np.arange(len(found.X_train))}
-    feed, _ = feed_of(found.X_train, directory=tmp_path / "cache")
+    dataset = loaded(folder)
+    rows = {"X": dataset.X_train, "y": np.arange(len(dataset.X_train))}
+    feed, _ = feed_of(dataset.X_train, directory=tmp_path / "cache")
     whole = [
         (batch.position, batch.columns["y"].tolist(), batch.columns["X"].clone())
         for batch in StreamedBatches(rows, feed, batch_size=6, seed=2, epoch=1)
     ]
     position = whole[2][0]
     after = StreamedBatches(rows, feed, batch_size=6, seed=2, epoch=1, position=position)
-    for batch, (place, numbers, X) in zip(after, whole[3:], strict=True):
-        assert (batch.position, batch.columns["y"].tolist()) == (place, numbers)
+    for batch, (start, numbers, X) in zip(after, whole[3:], strict=True):
+        assert (batch.position, batch.columns["y"].tolist()) == (start, numbers)
         assert (batch.columns["X"] == X).all()
 
 
@@ -123,11 +123,11 @@ def test_each_image_is_decoded_once_for_all_ranks_of_a_host(folder, tmp_path, mo
     monkeypatch.setattr(ImageStore, "read", counted)
     X = loaded(folder).X_train
     for _ in range(2):
-        feed, said = feed_of(X, directory=tmp_path / "cache")
+        feed, messages = feed_of(X, directory=tmp_path / "cache")
         first, second = in_order(X, feed), in_order(X, feed)
         assert (first == second).all()
     assert set(reads.values()) == {1}
-    assert said == []
+    assert messages == []
 
 
 def test_processes_read_ahead(folder, tmp_path):
@@ -153,16 +153,16 @@ def test_after_a_crash_of_the_machine_a_part_is_not_believed(folder, tmp_path, m
     X, directory = loaded(folder).X_train, str(tmp_path / "cache")
     feed, _ = feed_of(X, directory=Path(directory))
     in_order(X, feed)
-    place = folder_of(X.store, directory)
+    cache_folder = folder_of(X.store, directory)
     monkeypatch.setattr(caches, "_boot", lambda: "another")
-    assert len(Cache(X.store, place).unread_units(np.arange(N))) == N
+    assert len(Cache(X.store, cache_folder).unread_units(np.arange(N))) == N
     monkeypatch.undo()
-    cache = Cache(X.store, place)
+    cache = Cache(X.store, cache_folder)
     for unit in cache.unread_units(np.arange(N)):  # those of the test
         cache.write(unit, *X.store.read(unit))
     assert cache.is_whole
     monkeypatch.setattr(caches, "_boot", lambda: "another")
-    assert Cache(X.store, place).is_whole
+    assert Cache(X.store, cache_folder).is_whole
 
 
 def test_a_changed_folder_has_another_cache(folder, tmp_path):
@@ -178,8 +178,8 @@ def test_without_room_rows_are_read_in_each_epoch(folder, tmp_path, monkeypatch)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=5))
     X = loaded(folder).X_train
-    feed, said = feed_of(X, directory=tmp_path / "cache")
-    (line,) = said
+    feed, messages = feed_of(X, directory=tmp_path / "cache")
+    (line,) = messages
     assert "0.0 GiB free of 0.3: all rows are read and decoded in each epoch" in line
     assert (in_order(X, feed) == loaded(folder, "memory").X_train).all()
 
@@ -196,26 +196,26 @@ def test_a_disk_that_fills_up_is_said_once_and_what_is_there_is_used(folder, tmp
 
     monkeypatch.setattr(Cache, "write", full)
     X = loaded(folder).X_train
-    feed, said = feed_of(X, directory=tmp_path / "cache")
+    feed, messages = feed_of(X, directory=tmp_path / "cache")
     for _ in range(2):
         assert (in_order(X, feed) == loaded(folder, "memory").X_train).all()
-    (line,) = said
+    (line,) = messages
     assert "as of a full disk: what it lacks is read in each epoch" in line
 
 
 def test_a_folder_of_another_user_is_no_cache(folder, tmp_path, monkeypatch):
     X, user = loaded(folder).X_train, os.getuid()
-    place = folder_of(X.store, str(tmp_path))
-    place.mkdir()
+    cache_folder = folder_of(X.store, str(tmp_path))
+    cache_folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     with pytest.raises(NoCache, match="another user's"):
-        Cache(X.store, place)
+        Cache(X.store, cache_folder)
 
 
 def test_rows_that_are_measured_come_in_blocks(folder, tmp_path):
-    found = loaded(folder)
-    feed, _ = feed_of(found.X_test, directory=tmp_path / "cache")
-    columns = StreamedColumns({"X": found.X_test, "y": found.y_test}, feed, "cpu")
+    dataset = loaded(folder)
+    feed, _ = feed_of(dataset.X_test, directory=tmp_path / "cache")
+    columns = StreamedColumns({"X": dataset.X_test, "y": dataset.y_test}, feed, "cpu")
     blocks = list(columns.blocks(slice(2, 11), 4))
     assert [len(block["y"]) for block in blocks] == [4, 4, 1]
     whole = np.concatenate([block["X"].numpy() for block in blocks])

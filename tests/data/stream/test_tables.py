@@ -81,13 +81,13 @@ def test_classes_are_those_of_all_rows_and_the_rest_is_of_the_sample(
     frame.loc[480:490, "kind"] = "seldom"
     frame.to_parquet(path, row_group_size=60, index=False)
     monkeypatch.setattr(tables, "SAMPLED_ROWS", 40)
-    found = problem(path, "stream")
-    assert found.classes.tolist() == ["no", "seldom", "yes"]
-    said = "\n".join(found.lines)
-    assert "prepared by a sample of 45 rows, the target is read whole" in said
-    n_fitted = int(said.partition("prepared   by ")[2].split()[0])
+    dataset = problem(path, "stream")
+    assert dataset.classes.tolist() == ["no", "seldom", "yes"]
+    text = "\n".join(dataset.lines)
+    assert "prepared by a sample of 45 rows, the target is read whole" in text
+    n_fitted = int(text.partition("prepared   by ")[2].split()[0])
     assert 20 < n_fitted < 45  # those of the sample that are trained on
-    assert np.isfinite(rows_of(found.train, tmp_path)).all()
+    assert np.isfinite(rows_of(dataset.train, tmp_path)).all()
 
 
 def test_each_row_group_is_read_once(path, tmp_path, monkeypatch):
@@ -99,21 +99,21 @@ def test_each_row_group_is_read_once(path, tmp_path, monkeypatch):
         return read(store, unit)
 
     monkeypatch.setattr(TableStore, "read", counted)
-    found = problem(path, "stream")
-    for part in (found.train, found.validation, found.test, found.train):
+    dataset = problem(path, "stream")
+    for part in (dataset.train, dataset.validation, dataset.test, dataset.train):
         rows_of(part, tmp_path)
     assert reads == dict.fromkeys(range(9), 1)
 
 
 def test_without_a_cache_row_groups_are_held_for_the_next_batch(path, tmp_path, monkeypatch):
-    found = problem(path, "stream")
+    dataset = problem(path, "stream")
     (tmp_path / "file").touch()
-    said: list[str] = []
-    X = found.train["X"]
-    feed = RowFeed([X], n_workers=0, directory=str(tmp_path / "file" / "no"), say=said.append)
+    messages: list[str] = []
+    X = dataset.train["X"]
+    feed = RowFeed([X], n_workers=0, directory=str(tmp_path / "file" / "no"), say=messages.append)
     (rows,) = feed.blocks(X, [np.arange(len(X))])
-    assert (rows.numpy() == rows_of(found.train, tmp_path)).all()
-    assert said[0].startswith("cache      none, cannot write")
+    assert (rows.numpy() == rows_of(dataset.train, tmp_path)).all()
+    assert messages[0].startswith("cache      none, cannot write")
 
 
 def test_a_folder_of_files_is_one_table(path, frame, tmp_path):
@@ -121,10 +121,10 @@ def test_a_folder_of_files_is_one_table(path, frame, tmp_path):
     folder.mkdir()
     for i in range(11):
         frame[i * 50 : (i + 1) * 50].to_parquet(folder / f"part-{i}.parquet", index=False)
-    found = problem(folder, "stream")
-    assert (found.train["y"] == problem(path, "stream").train["y"]).all()
+    dataset = problem(folder, "stream")
+    assert (dataset.train["y"] == problem(path, "stream").train["y"]).all()
     assert np.allclose(
-        rows_of(found.train, tmp_path), rows_of(problem(path, "stream").train, tmp_path)
+        rows_of(dataset.train, tmp_path), rows_of(problem(path, "stream").train, tmp_path)
     )
 
 
@@ -149,14 +149,14 @@ def test_by_size_a_table_stays_on_disk(path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("reading", "said"),
+    ("reading", "message"),
     [
         (Reading(missing="drop"), "must be impute or refuse for rows that stay on disk"),
         (Reading(number=("nothing",)), r"must name feature columns of '.*t\.parquet'"),
     ],
 )
-def test_what_cannot_be_streamed_is_refused_by_the_name_of_the_file(path, reading, said):
-    with pytest.raises(InputError, match=said) as error:
+def test_what_cannot_be_streamed_is_refused_by_the_name_of_the_file(path, reading, message):
+    with pytest.raises(InputError, match=message) as error:
         open_table(path, "kind", None, reading, "stream")
     assert "/tmp/tmp" not in str(error.value)
 
@@ -180,9 +180,9 @@ def test_what_only_rows_outside_the_sample_have_is_said(
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=60, index=False)
     table = open_table(tmp_path / "t.parquet", "kind", None, Reading(), "stream")
     assert table is not None
-    said = "\n".join(table.lines())
-    assert "levels that the sample lacks, taken for none of the others: colour (1 row)" in said
-    assert "have none in the sample, filled in: a (1 row), colour (1 row)" in said
+    text = "\n".join(table.lines())
+    assert "levels that the sample lacks, taken for none of the others: colour (1 row)" in text
+    assert "have none in the sample, filled in: a (1 row), colour (1 row)" in text
     frame["c"] = frame["c"].astype(str)
     frame.loc[N - 1, "c"] = "oops"
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=60, index=False)

@@ -21,7 +21,7 @@ def on_ranks(
 
     store = store or HashStore()
 
-    def one(rank: int) -> Any:
+    def run_rank(rank: int) -> Any:
         try:
             return work(
                 ProcessGroup.join(store, rank, n_ranks, secret=secrets[rank], seconds=seconds)
@@ -30,4 +30,4 @@ def on_ranks(
             return error
 
     with ThreadPoolExecutor(n_ranks) as pool:
-        return list(pool.map(one, range(n_ranks)))
+        return list(pool.map(run_rank, range(n_ranks)))

@@ -80,7 +80,7 @@ def test_a_rank_that_computes_is_told_to_stop_by_another_thread():
             group.check()
             time.sleep(0.01)
 
-    assert [type(one) for one in on_ranks(2, work)] == [ProcessGroupError, ProcessGroupError]
+    assert [type(result) for result in on_ranks(2, work)] == [ProcessGroupError, ProcessGroupError]
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
@@ -89,23 +89,23 @@ def test_a_rank_that_never_comes_is_not_waited_for_once_that_is_known():
 
 
 def test_a_rank_without_the_secret_is_refused_by_name():
-    others, stranger = on_ranks(2, lambda group: group.rank, secrets=[b"ours", b"guessed"])
-    assert isinstance(others, ProcessGroupError)
+    first_error, stranger = on_ranks(2, lambda group: group.rank, secrets=[b"ours", b"guessed"])
+    assert isinstance(first_error, ProcessGroupError)
     assert isinstance(stranger, ProcessGroupError)
-    assert "what connected as rank 1 does not have this run's secret" in str(others)
+    assert "what connected as rank 1 does not have this run's secret" in str(first_error)
 
 
 def test_ranks_on_one_host_listen_on_its_loopback_alone():
     def listening() -> set[tuple[str, int]]:
         return {
-            tuple(one.laddr)
-            for one in psutil.Process().net_connections("tcp")
-            if one.status == psutil.CONN_LISTEN
+            tuple(connection.laddr)
+            for connection in psutil.Process().net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
         }
 
     before = listening()  # of what other tests left open in this process
-    found = on_ranks(2, lambda group: {host for host, _ in listening() - before})
-    assert found == [{"127.0.0.1"}] * 2
+    hosts = on_ranks(2, lambda group: {host for host, _ in listening() - before})
+    assert hosts == [{"127.0.0.1"}] * 2
 
 
 def test_an_address_has_an_interface():
@@ -141,12 +141,12 @@ class Device:
 
     def _finish(self, sums):
         self.n_waits += 1
-        for one in sums:
-            self._at_the_end(one)
+        for total in sums:
+            self._at_the_end(total)
 
 
 def test_a_sum_is_given_when_the_device_has_it(monkeypatch):
-    device = Device(monkeypatch, lambda one: one.fill_(3))
+    device = Device(monkeypatch, lambda total: total.fill_(3))
     group = ProcessGroup(0, 2, "cuda", device)
     totals = torch.ones(3, 2)
     group.begin_sum(totals[0])
@@ -160,8 +160,8 @@ def test_a_sum_is_given_when_the_device_has_it(monkeypatch):
 
 
 def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
-    def cut_short(one):
-        one[0] = 3
+    def cut_short(total):
+        total[0] = 3
         group.abort()
 
     group = ProcessGroup(0, 2, "cuda", Device(monkeypatch, cut_short))
@@ -170,13 +170,13 @@ def test_a_sum_that_was_aborted_on_the_device_is_not_given(monkeypatch):
 
 
 def test_nccl_is_asked_to_wait_on_the_host(monkeypatch):
-    made = []
+    calls = []
 
     class Backend:
         Options = SimpleNamespace
 
         def __init__(self, store, rank, n_ranks, options):
-            made.append((dict(os.environ), options._timeout.total_seconds()))
+            calls.append((dict(os.environ), options._timeout.total_seconds()))
 
     monkeypatch.setattr(torch.distributed, "ProcessGroupNCCL", Backend)
     for users, expected in ({}, "1"), ({"TORCH_NCCL_BLOCKING_WAIT": "0"}, "0"):
@@ -184,7 +184,7 @@ def test_nccl_is_asked_to_wait_on_the_host(monkeypatch):
         store = HashStore()
         store.set("here 1", b"")
         ProcessGroup.join(store, 0, 2, secret=b"ours", device="cuda", seconds=7)
-        environment, seconds = made.pop()
+        environment, seconds = calls.pop()
         assert environment["TORCH_NCCL_BLOCKING_WAIT"] == expected
         assert environment["NCCL_SOCKET_IFNAME"] == "=lo"
         assert seconds == 7

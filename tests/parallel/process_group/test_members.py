@@ -48,10 +48,10 @@ def test_a_worker_that_two_looks_miss_is_gone() -> None:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, list[str]]:
     """Which workers answer from which second on; no real second."""
-    now, given = [0.0], dict[float, list[str]]()
+    now, workers_from = [0.0], dict[float, list[str]]()
 
     def rendezvous(client: Any) -> list[str]:
-        return given[max(one for one in given if one <= now[0])]
+        return workers_from[max(second for second in workers_from if second <= now[0])]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -62,7 +62,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, list[str]]:
     monkeypatch.setattr(
         members, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason="")
     )
-    return given
+    return workers_from
 
 
 def test_survivors_wait_a_while_for_a_replacement(answers: Any) -> None:
@@ -79,8 +79,12 @@ def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers: 
 
 def listening() -> set[tuple[str, int]]:
     """Return the addresses at which this process listens."""
-    found = psutil.Process().net_connections("tcp")
-    return {tuple(one.laddr) for one in found if one.status == psutil.CONN_LISTEN}
+    connections = psutil.Process().net_connections("tcp")
+    return {
+        tuple(connection.laddr)
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 def look_around(
@@ -96,15 +100,15 @@ def look_around(
 def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
     four_workers: Client,
 ) -> None:
-    there = members.rendezvous(four_workers)[:2]
-    before = four_workers.run(listening, workers=there)
-    told: list[Any] = []
+    workers = members.rendezvous(four_workers)[:2]
+    before = four_workers.run(listening, workers=workers)
+    events: list[Any] = []
     ended = members.run_process_group(
-        four_workers, there, look_around, before[there[0]], 10, told.append
+        four_workers, workers, look_around, before[workers[0]], 10, events.append
     )
     assert ended.lost is None
     # Rank 0 alone is heard, before it ends; the worker is Dask's word.
-    assert told == [{"kind": "sum", "of": 0, "worker": there[0]}]
+    assert events == [{"kind": "sum", "of": 0, "worker": workers[0]}]
     # A store that listened, as torch's does, would be a second port of rank 0.
     assert ended.result == (10 + 11, ["127.0.0.1"])
 

@@ -109,8 +109,8 @@ def metrics_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_logger_of_another_package_has_all(install: Install, tmp_path: Path) -> None:
     install("others_lines", lines="others_lines:Lines")
     folder = tmp_path / "grid"
-    said = said_by("svm_grid", *SMALL, "--results", str(folder), "--log-to", "lines")
-    assert f"lines      run grid in {folder / 'log.jsonl'}\n" in said
+    output = said_by("svm_grid", *SMALL, "--results", str(folder), "--log-to", "lines")
+    assert f"lines      run grid in {folder / 'log.jsonl'}\n" in output
     first, *rest, last = entries_of(folder / "log.jsonl")
     assert (first["begin"], first["state"]) == ("grid", {})
     scores = [metric for metric in metrics_of(rest) if metric["name"] == "fold_score"]
@@ -146,8 +146,10 @@ def test_one_that_fails_is_said_once_and_ends_nothing(
     folder = tmp_path / "grid"
     assert svm_grid.main([*SMALL, "--results", str(folder), "--log-to", "broken"]) == 0
     captured = capsys.readouterr()
-    said = "warning    broken does not take the log (ConnectionError: the server is gone): the run "
-    assert captured.out.count(said) == captured.out.count("broken does not take") == 1
+    warning = (
+        "warning    broken does not take the log (ConnectionError: the server is gone): the run "
+    )
+    assert captured.out.count(warning) == captured.out.count("broken does not take") == 1
     assert captured.err == ""
     assert json.loads((folder / "run.json").read_text())["status"] == "finished"
 
@@ -191,19 +193,21 @@ def test_a_recorded_address_is_not_asked_until_it_is_named_again(
     record["options"]["mlflow"] = "https://example.invalid"
     (folder / "run.json").write_text(json.dumps(record))
     assert svm_grid.main(["--resume", str(folder)]) == 0
-    said = capsys.readouterr().out
-    assert "https://example.invalid, as the run was: add --mlflow https://example.invalid\n" in said
+    output = capsys.readouterr().out
+    assert (
+        "https://example.invalid, as the run was: add --mlflow https://example.invalid\n" in output
+    )
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("target", "why"),
     [
         ("others_wrong:nothing", "RunLogger, got others_wrong:nothing; mend or uninstall"),
         ("others_wrong:missing", r"cannot be imported \(AttributeError: .*'missing'\); mend"),
     ],
 )
-def test_what_is_no_logger_is_refused(install: Install, place: str, why: str) -> None:
-    install("others_wrong", mine=place)
+def test_what_is_no_logger_is_refused(install: Install, target: str, why: str) -> None:
+    install("others_wrong", mine=target)
     with pytest.raises(InputError, match=why) as raised:
         svm_grid.run(log_to="mine")
     assert "\n" not in str(raised.value)

@@ -51,8 +51,8 @@ def record_of(folder: Path) -> dict[str, Any]:
 def test_a_run_is_there_with_all_it_left(tmp_path: Path) -> None:
     store, folder = tmp_path / "store", tmp_path / "grid"
     words = ["--results", str(folder), "--mlflow", str(store), "--mlflow-candidates"]
-    said = said_by("svm_grid", *SMALL, *words)
-    assert f"mlflow     run grid in {store}\n" in said
+    output = said_by("svm_grid", *SMALL, *words)
+    assert f"mlflow     run grid in {store}\n" in output
     record, client = record_of(folder), client_of(store)
     runs = {run.info.run_name: run for run in runs_of(client)}
     run = runs.pop("grid")
@@ -230,8 +230,8 @@ def test_within_an_active_run_it_is_its_child(tmp_path: Path) -> None:
         [mine.info.experiment_id], f"tags.`mlflow.parentRunId` = '{mine.info.run_id}'"
     )
     assert [run.info.run_name for run in children] == ["a"]
-    (own,) = runs_of(client_of(tmp_path / "other"))
-    assert "mlflow.parentRunId" not in own.data.tags
+    (child_run,) = runs_of(client_of(tmp_path / "other"))
+    assert "mlflow.parentRunId" not in child_run.data.tags
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def test_losses_of_a_training_by_epoch(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ["--network", "approximator", "--points", "400", "--epochs", "4", "--workers", "1"]
     words += ["--cluster", "local", "--results", str(run), "--log-to", "tensorboard"]
-    said = said_by("data_parallel", *words)
-    assert f"tensorboard run run in {run / 'tensorboard'}\n" in said
+    output = said_by("data_parallel", *words)
+    assert f"tensorboard run run in {run / 'tensorboard'}\n" in output
     epochs = pd.read_parquet(run / "epochs.parquet").set_index("epoch")
     (folder,) = (path for path in (run / "tensorboard").iterdir() if path.is_dir())
     assert folder.name == "every-step on 1, repeat 1"

@@ -32,16 +32,16 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def records_of(folder: Path) -> list[Any]:
     """The records of an offline run: LevelDB's log format, after a header of seven bytes."""
     (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    content, block, place = path.read_bytes(), 32_768, 7
+    content, block, position = path.read_bytes(), 32_768, 7
     assert content[:4] == b":W&B"
     records, part = list[Any](), b""
-    while place + 7 <= len(content):
-        if block - place % block < 7:
-            place += block - place % block
+    while position + 7 <= len(content):
+        if block - position % block < 7:
+            position += block - position % block
             continue
-        _, length, kind = struct.unpack("<IHB", content[place : place + 7])
-        part += content[place + 7 : place + 7 + length]
-        place += 7 + length
+        _, length, kind = struct.unpack("<IHB", content[position : position + 7])
+        part += content[position + 7 : position + 7 + length]
+        position += 7 + length
         if kind in (1, 4):  # whole, or the last of its parts
             record = Record()
             record.ParseFromString(part)
@@ -54,8 +54,8 @@ def test_a_run_is_there(tmp_path: Path, offline: None, monkeypatch: pytest.Monke
     monkeypatch.setenv("MY_TOKEN", "a-secret-of-the-environment")
     folder = tmp_path / "grid"
     words = ["--results", str(folder), "--log-to", "wandb:mine"]
-    said = said_by("svm_grid", *SMALL, *words)
-    assert f"wandb      run grid in {folder / 'wandb' / 'offline-run-'}" in said
+    output = said_by("svm_grid", *SMALL, *words)
+    assert f"wandb      run grid in {folder / 'wandb' / 'offline-run-'}" in output
     records = records_of(folder)
     (run,) = {
         record.run.run_id: record.run for record in records if record.HasField("run")

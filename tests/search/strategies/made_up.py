@@ -17,10 +17,10 @@ def accuracies(means: Sequence[float], n_splits: int, seed: int = 0) -> Score:
     """Accuracies about a mean, which all candidates have alike on an easy split."""
     generator = np.random.default_rng(seed)
     splits = generator.normal(0, 0.01, n_splits)
-    own = generator.normal(0, 0.002, (len(means), n_splits))
+    cell_noise = generator.normal(0, 0.002, (len(means), n_splits))
 
     def score(candidate: int, split: int, share: float) -> float:
-        value = means[candidate] + splits[split] + own[candidate, split] - 0.05 * (1 - share)
+        value = means[candidate] + splits[split] + cell_noise[candidate, split] - 0.05 * (1 - share)
         return round(N_ROWS * min(1.0, value)) / N_ROWS
 
     return score
@@ -43,7 +43,7 @@ def play(
     strategy: Strategy,
     score: Score,
     arrange: Callable[[list[Cell]], list[Cell]] = in_order,
-    known: Iterable[Cell] = (),
+    known_cells: Iterable[Cell] = (),
 ) -> list[Cell]:
     """Run a strategy to its end; the cells that it asked for, in that order.
 
@@ -52,21 +52,21 @@ def play(
     arrange : puts the cells of a round in the order in which their rows come
     known : cells whose rows are there before it asks
     """
-    strategy.tell([row_of(cell, score) for cell in known])
-    asked, waiting = list[Cell](), list[Cell]()
+    strategy.tell([row_of(cell, score) for cell in known_cells])
+    requested_cells, waiting = list[Cell](), list[Cell]()
     while True:
         requests = strategy.ask()
         if requests is None:
-            return asked
+            return requested_cells
         cells = [cell for request in requests for cell in request.cells]
-        asked += cells
+        requested_cells += cells
         waiting = arrange(waiting + [cell for cell in cells if cell not in strategy.rows])
         if waiting:
             strategy.tell([row_of(waiting.pop(0), score)])
 
 
-def scope(n_candidates: int, n_splits: int, size: int = 1, **more: Any) -> Scope:
+def scope(n_candidates: int, n_splits: int, size: int = 1, **fields: Any) -> Scope:
     """Candidates in groups of equal size."""
     groups = np.arange(n_candidates).reshape(-1, size).tolist()
     parameters = [{"group": i // size, "member": i % size} for i in range(n_candidates)]
-    return Scope(groups, n_splits, **{"n_rows": 5000, "parameters": parameters} | more)
+    return Scope(groups, n_splits, **{"n_rows": 5000, "parameters": parameters} | fields)

@@ -128,15 +128,15 @@ def test_an_unknown_name_is_refused_with_those_there_are(install: Install) -> No
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("target", "why"),
     [
         ("others_wrong:nothing", "Strategy, got others_wrong:nothing; mend or uninstall"),
         ("others_wrong:missing", r"cannot be imported \(AttributeError: .*'missing'\); mend"),
         ("others_absent:Kind", r"cannot be imported \(ModuleNotFoundError: .*\); mend"),
     ],
 )
-def test_what_is_no_strategy_is_refused(install: Install, place: str, why: str) -> None:
-    install("others_wrong", mine=place)
+def test_what_is_no_strategy_is_refused(install: Install, target: str, why: str) -> None:
+    install("others_wrong", mine=target)
     with pytest.raises(InputError, match=why) as raised:
         strategy_class("mine")
     assert "\n" not in str(raised.value)

@@ -10,8 +10,8 @@ from .made_up import accuracies, play, scope
 
 
 def test_every_candidate_is_asked_for_on_every_split() -> None:
-    asked = play(Grid(scope(6, 3, 2)), accuracies([0.5] * 6, 3))
-    assert sorted(asked) == [(i, split, 1.0) for i in range(6) for split in range(3)]
+    requested_cells = play(Grid(scope(6, 3, 2)), accuracies([0.5] * 6, 3))
+    assert sorted(requested_cells) == [(i, split, 1.0) for i in range(6) for split in range(3)]
 
 
 def test_coarse_values_come_first() -> None:

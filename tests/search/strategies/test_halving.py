@@ -96,7 +96,7 @@ def test_the_best_third_of_those_that_are_done_is_asked_for_ahead() -> None:
     strategy.ask()
     assert strategy.ahead() == []
     tell(strategy, {i: i / 10 for i in range(6)}, 1 / 9)
-    assert [(one.candidates, one.share) for one in strategy.ahead()] == [
+    assert [(first.candidates, first.share) for first in strategy.ahead()] == [
         ((5,), 1 / 3),
         ((4,), 1 / 3),
     ]

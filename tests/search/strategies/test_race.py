@@ -13,15 +13,15 @@ from .made_up import accuracies, play, row_of, scope
 MEANS = np.linspace(0.7, 0.95, 20).round(4).tolist()
 
 
-def splits_done(asked: list[Cell], candidate: int) -> int:
-    return sum(cell[0] == candidate and cell[2] == WHOLE for cell in asked)
+def splits_done(requested_cells: list[Cell], candidate: int) -> int:
+    return sum(cell[0] == candidate and cell[2] == WHOLE for cell in requested_cells)
 
 
 def test_candidates_that_are_clearly_behind_have_two_splits() -> None:
-    asked = play(race := Race(scope(20, 5)), accuracies(MEANS, 5))
-    assert [splits_done(asked, i) for i in (0, 1, 2)] == [2, 2, 2]
-    assert splits_done(asked, 19) == 5
-    assert len(asked) < 0.6 * 100
+    requested_cells = play(race := Race(scope(20, 5)), accuracies(MEANS, 5))
+    assert [splits_done(requested_cells, i) for i in (0, 1, 2)] == [2, 2, 2]
+    assert splits_done(requested_cells, 19) == 5
+    assert len(requested_cells) < 0.6 * 100
     assert race.stopped[0].n_splits == 2
     assert race.stopped[0].behind == pytest.approx(0.25, abs=0.02)
 
@@ -30,15 +30,15 @@ def test_candidates_that_are_clearly_behind_have_two_splits() -> None:
 def test_the_winner_is_that_of_the_whole_grid(seed: int) -> None:
     means = np.random.default_rng(seed).uniform(0.8, 0.95, 30).tolist()
     score = accuracies(means, 10, seed)
-    asked = play(race := Race(scope(30, 10, seed=seed)), score)
+    requested_cells = play(race := Race(scope(30, 10, seed=seed)), score)
     mean = [np.mean([score(i, split, WHOLE) for split in range(10)]) for i in range(30)]
     best = int(np.argmax(mean))
-    assert splits_done(asked, best) == 10
-    assert len(set(asked)) < 300
+    assert splits_done(requested_cells, best) == 10
+    assert len(set(requested_cells)) < 300
     # Those that were given up are further from it than its standard error, on what they had.
     error = np.std([score(best, split, WHOLE) for split in range(10)]) / 3
     for i in race.stopped:
-        splits = [split for split in range(10) if (i, split, WHOLE) in asked]
+        splits = [split for split in range(10) if (i, split, WHOLE) in requested_cells]
         behind = [score(best, split, WHOLE) - score(i, split, WHOLE) for split in splits]
         assert np.mean(behind) > error
 
@@ -53,32 +53,34 @@ def test_it_asks_for_the_same_whatever_the_order_of_rows(share_work: bool) -> No
     def shuffled(cells: list[Cell]) -> list[Cell]:
         return [cells[i] for i in generator.permutation(len(cells))]
 
-    asked = play(race(), score)
-    assert all(play(race(), score, shuffled) == asked for _ in range(5))
+    requested_cells = play(race(), score)
+    assert all(play(race(), score, shuffled) == requested_cells for _ in range(5))
     # A run that is resumed has the rows of some tasks, and perhaps of others that were ahead.
-    some = [cell for cell in asked if generator.random() < 0.5]
-    assert play(race(), score, known=[*some, (0, 4, WHOLE)]) == asked
+    subset = [cell for cell in requested_cells if generator.random() < 0.5]
+    assert play(race(), score, known_cells=[*subset, (0, 4, WHOLE)]) == requested_cells
 
 
 def test_a_group_goes_by_its_best_member() -> None:
     means = [0.95, 0.5, 0.5, 0.5, *[0.6] * 16]
-    asked = play(race := Race(scope(20, 5, 4, splits_share=True, n_rows=100)), accuracies(means, 5))
-    assert [splits_done(asked, i) for i in (0, 1, 3)] == [5, 5, 5]
+    requested_cells = play(
+        race := Race(scope(20, 5, 4, splits_share=True, n_rows=100)), accuracies(means, 5)
+    )
+    assert [splits_done(requested_cells, i) for i in (0, 1, 3)] == [5, 5, 5]
     assert set(race.stopped) == set(range(4, 20))
 
 
 def test_single_members_are_given_up_where_that_saves_work() -> None:
     means = [0.95, 0.5, 0.5, 0.5, *[0.6] * 16]
-    asked = play(Race(scope(20, 5, 4)), accuracies(means, 5))
-    assert [splits_done(asked, i) for i in (0, 1, 3)] == [5, 2, 2]
+    requested_cells = play(Race(scope(20, 5, 4)), accuracies(means, 5))
+    assert [splits_done(requested_cells, i) for i in (0, 1, 3)] == [5, 2, 2]
 
 
 def test_groups_whose_splits_share_work_are_screened_on_a_share_of_the_rows() -> None:
     race = Race(scope(20, 5, 4, splits_share=True))
-    asked = play(race, accuracies(MEANS, 5))
-    screened = [cell for cell in asked if cell[2] == SCREEN]
+    requested_cells = play(race, accuracies(MEANS, 5))
+    screened = [cell for cell in requested_cells if cell[2] == SCREEN]
     assert len(screened) == 20 * 3
-    assert {cell[0] for cell in asked if cell[2] == WHOLE} == {16, 17, 18, 19}
+    assert {cell[0] for cell in requested_cells if cell[2] == WHOLE} == {16, 17, 18, 19}
     assert race.stopped[0] == Stop(3, SCREEN, race.stopped[0].behind)
 
 
@@ -102,8 +104,8 @@ def test_a_difference_of_few_rows_gives_up_nobody_early() -> None:
     def score(candidate: int, split: int, share: float) -> float:
         return 0.9 if candidate else 0.902  # two of a thousand rows, on every split alike
 
-    asked = play(Race(scope(8, 5)), score)
-    assert all(splits_done(asked, i) >= 3 for i in range(8))
+    requested_cells = play(Race(scope(8, 5)), score)
+    assert all(splits_done(requested_cells, i) >= 3 for i in range(8))
 
 
 def test_workers_that_would_idle_get_the_next_splits_of_the_best() -> None:

@@ -56,8 +56,8 @@ class Search:
             waiting += (cell for request in requests for cell in request.cells)
             assert waiting
             self.most_waiting = max(self.most_waiting, len(waiting))
-            place = 0 if order is None else int(order.integers(len(waiting)))
-            self.strategy.tell([self.row(waiting.pop(place), objective)])
+            position = 0 if order is None else int(order.integers(len(waiting)))
+            self.strategy.tell([self.row(waiting.pop(position), objective)])
         assert not waiting
 
 
@@ -114,10 +114,10 @@ def test_a_straggler_does_not_stop_the_others() -> None:
 def test_a_resumed_search_draws_the_same_and_asks_only_for_what_is_left() -> None:
     whole, resumed = Search([[SVM]], 24), Search([[SVM]], 24)
     whole.run(of_svm, np.random.default_rng(0))
-    there = [
+    finished_rows = [
         row for cell, row in whole.strategy.rows.items() if cell[0] < 12 and cell[:2] != (5, 1)
     ]
-    resumed.strategy.tell(there)
+    resumed.strategy.tell(finished_rows)
     requests = resumed.strategy.ask()
     assert requests is not None
     # The sixth lacks a split, so that those that are drawn by it are still to come.

@@ -1,8 +1,9 @@
 """The solver against scikit-learn's SVC (LIBSVM), and against the KKT conditions."""
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
@@ -95,7 +96,7 @@ def problems(draw):
 
 @pytest.mark.slow
 @settings(suppress_health_check=list(HealthCheck))
-@given(problems(), st.floats(-3, 6), st.floats(-6, 3), st.sampled_from(["ovo", "ovr"]))
+@hypothesis.given(problems(), st.floats(-3, 6), st.floats(-6, 3), st.sampled_from(["ovo", "ovr"]))
 def test_random_problems_meet_kkt(data, log_C, log_gamma, decision):
     X, y = data
     C, gamma = 10**log_C, 10**log_gamma
@@ -105,7 +106,7 @@ def test_random_problems_meet_kkt(data, log_C, log_gamma, decision):
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(problems(), st.floats(-3, 6), st.floats(-6, 3))
+@hypothesis.given(problems(), st.floats(-3, 6), st.floats(-6, 3))
 def test_objective_is_libsvms(data, log_C, log_gamma):
     X, y = data
     C, gamma = 10**log_C, 10**log_gamma
@@ -210,11 +211,11 @@ def test_order_of_C_and_threads_do_not_matter():
     X, y = X[:300] / 4, y[:300]
     folds = list(StratifiedKFold(3).split(X, y))
     Cs = np.array([10.0, 0.1, 1000.0, 1.0])
-    one = cross_validate_path(X, y, [1e-2], Cs, folds, n_threads=1)
+    single = cross_validate_path(X, y, [1e-2], Cs, folds, n_threads=1)
     two = cross_validate_path(X, y, [1e-2], np.sort(Cs), folds, n_threads=3)
     back = np.argsort(Cs)
-    np.testing.assert_array_equal(one.n_errors[:, back], two.n_errors)
-    np.testing.assert_array_equal(one.objectives[:, back], two.objectives)
+    np.testing.assert_array_equal(single.n_errors[:, back], two.n_errors)
+    np.testing.assert_array_equal(single.objectives[:, back], two.objectives)
 
 
 def test_iteration_limit_is_reported():
@@ -295,7 +296,7 @@ def test_sample_weight():
 
 
 @pytest.mark.parametrize(
-    "kernel", ["rbf", *(pytest.param(one, marks=pytest.mark.slow) for one in ("linear", "poly"))]
+    "kernel", ["rbf", *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "poly"))]
 )
 @pytest.mark.parametrize("memory_bytes", [60_000, 300_000])
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])

@@ -46,17 +46,17 @@ def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
         "return_decisions": True,
     }
     whole = cross_validate_path(X, y, GAMMA, CS, folds, **options)
-    some = cross_validate_path(X, y, GAMMA, CS, folds, only=(1, 3), **options)
+    selected = cross_validate_path(X, y, GAMMA, CS, folds, only=(1, 3), **options)
     for name in NUMBERS:
-        ours, theirs = getattr(whole, name), getattr(some, name)
+        ours, theirs = getattr(whole, name), getattr(selected, name)
         np.testing.assert_array_equal(ours[:, :, [1, 3]], theirs[:, :, [1, 3]])
-    np.testing.assert_array_equal(whole.decisions[0][3], some.decisions[0][3])
+    np.testing.assert_array_equal(whole.decisions[0][3], selected.decisions[0][3])
 
 
 @pytest.mark.parametrize("memory_bytes", MEMORY)
 def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> None:
     X, y, folds = digits()
-    given: list[tuple[int, float]] = []
+    progress: list[tuple[int, float]] = []
     shares = [0.0]
     for item in solve_path(X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1):
         if isinstance(item, Progress):
@@ -64,13 +64,13 @@ def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> No
             continue
         assert item.n_support
         if item.candidate == 0:
-            given.append((item.split, shares[-1]))
-    assert [fold for fold, _ in given] == [0, 1, 2, 3]
+            progress.append((item.split, shares[-1]))
+    assert [fold for fold, _ in progress] == [0, 1, 2, 3]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     # None before its problems are solved; the first while others are yet to be.
-    assert all(share >= due for (_, share), due in zip(given, (0.25, 0.5, 0.75, 1), strict=True))
-    assert given[0][1] < 1
+    assert all(share >= due for (_, share), due in zip(progress, (0.25, 0.5, 0.75, 1), strict=True))
+    assert progress[0][1] < 1
 
 
 def test_small_problems_keep_their_folds_together(monkeypatch: pytest.MonkeyPatch) -> None:

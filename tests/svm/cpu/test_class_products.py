@@ -27,13 +27,15 @@ def test_any_rows_with_any_others(name: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         kept = ClassProducts(rows, kernel, layout.starts, pool)
     for n_some, n_others in ((300, 300), (170, 300), (1, 40), (0, 7)):
-        some = np.sort(generator.permutation(300)[:n_some])
-        others = np.sort(generator.permutation(300)[:n_others])
-        found = np.full((n_some, n_others), np.nan, np.float32)
-        kept.between(some, others, found)
-        np.testing.assert_allclose(found, whole[np.ix_(some, others)], rtol=1e-6, atol=1e-6)
+        row_indices = np.sort(generator.permutation(300)[:n_some])
+        column_indices = np.sort(generator.permutation(300)[:n_others])
+        products = np.full((n_some, n_others), np.nan, np.float32)
+        kept.between(row_indices, column_indices, products)
+        np.testing.assert_allclose(
+            products, whole[np.ix_(row_indices, column_indices)], rtol=1e-6, atol=1e-6
+        )
         square = np.full((n_some, n_some), np.nan, np.float32)
-        kept.between(some, some, square)
+        kept.between(row_indices, row_indices, square)
         np.testing.assert_array_equal(square, square.T)
 
 
@@ -54,6 +56,6 @@ def test_they_are_made_once_where_there_is_room_for_them() -> None:
     with ThreadPoolExecutor(2) as pool:
         assert products_by_class(search, ROWS, Resources(pool, int(needed / 0.8) - 1)) is None
         resources = Resources(pool, int(needed / 0.8) + 1)
-        found = products_by_class(search, ROWS, resources)
-        assert found is not None
-        assert products_by_class(search, ROWS, resources) is found
+        products = products_by_class(search, ROWS, resources)
+        assert products is not None
+        assert products_by_class(search, ROWS, resources) is products

@@ -89,16 +89,18 @@ def test_what_has_no_room_is_solved_in_single_precision(monkeypatch):
 
 
 def test_products_of_many_features_are_made_once_for_all_gammas(monkeypatch):
-    wide, kept, made = np.random.default_rng(0).normal(size=(60, 40)), {}, []
+    wide, kept, computed_rows = np.random.default_rng(0).normal(size=(60, 40)), {}, []
     products_of = exact._products_of
     monkeypatch.setattr(
         exact,
         "_products_of",
-        lambda columns, rows, *more: made.extend(rows) or products_of(columns, rows, *more),
+        lambda columns, rows, *arguments: (
+            computed_rows.extend(rows) or products_of(columns, rows, *arguments)
+        ),
     )
     for gamma, wanted in ((GAMMA, np.arange(40)), (2 * GAMMA, np.arange(20, 60))):
         held = ExactKernel(wide, Kernel(gamma=gamma), ENOUGH, 1, kept).of(None)
         assert held.hold(wanted)
         expected = rbf_kernel(wide, gamma=gamma)[wanted] - 1
         np.testing.assert_allclose(held.store[held.slot[wanted]], expected, rtol=1e-12, atol=1e-12)
-    assert sorted(made) == list(range(60))
+    assert sorted(computed_rows) == list(range(60))

@@ -93,7 +93,7 @@ def test_without_a_folder_of_ones_own_code_is_kept_beside_the_sources_or_at_home
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is logged; taken at the logger, as Dask's clusters silence the handlers of a process."""
     messages = list[str]()
     monkeypatch.setattr(logging.getLogger(first_use.__name__), "warning", messages.append)
@@ -101,14 +101,14 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_one_process_of_low_priority_compiles_and_it_is_said_once(
-    begun: dict[str, Path], said: list[str]
+    begun: dict[str, Path], messages: list[str]
 ) -> None:
     first_use.compile_meanwhile()
     first_use.compile_meanwhile()
     first_use.compile_meanwhile.cache_clear()  # as another process would
     first_use.compile_meanwhile()
     assert len(first_use._processes) == 1
-    assert [message.count("background") for message in said] == [1, 1]
+    assert [message.count("background") for message in messages] == [1, 1]
     deadline = time.monotonic() + 60
     while not (begun["written"].exists() and begun["written"].read_text()):
         assert time.monotonic() < deadline
@@ -130,7 +130,7 @@ def test_where_none_can_be_begun_nothing_is_said(
     begun: dict[str, Path],
     why: str,
     monkeypatch: pytest.MonkeyPatch,
-    said: list[str],
+    messages: list[str],
 ) -> None:
     if why == "switched off":
         monkeypatch.setenv(first_use.SWITCH, "now")
@@ -140,7 +140,7 @@ def test_where_none_can_be_begun_nothing_is_said(
         monkeypatch.setattr(sys, "executable", "/dev/null/python")
     first_use.compile_meanwhile()
     assert not first_use._processes
-    assert not said
+    assert not messages
 
 
 def test_a_lock_that_another_has_is_left_alone(begun: dict[str, Path], cache: Path) -> None:

@@ -26,8 +26,8 @@ def test_every_cell_converges_up_to_the_largest_C(name):
     X, y = make_table(name, 900)
     Cs, gammas = np.logspace(-2, 6, 9), [1e-3, 0.05, 0.5]
     folds = [(np.arange(700), np.arange(700, 900))]
-    found = cross_validate_path(X, y, gammas, Cs, folds, max_iter=200_000)
-    assert not found.status.any()
+    result = cross_validate_path(X, y, gammas, Cs, folds, max_iter=200_000)
+    assert not result.status.any()
 
 
 @pytest.mark.parametrize("C", [1e2, 1e4, 1e6])
@@ -100,12 +100,12 @@ def test_the_sigmoid_starts_where_libsvm_does(C):
     X, y = shifted(1, 0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     train, validation = np.arange(200), np.arange(200, 300)
-    found = cross_validate_path(
+    result = cross_validate_path(
         X, y, 0.1, [0.1, 1.0, C * 1.5], [(train, validation)], kernel="sigmoid"
     )
     peer = SVC(kernel="sigmoid", C=C * 1.5, gamma=0.1).fit(X[train], y[train])
     theirs = (peer.predict(X[validation]) != y[validation]).sum()
-    assert abs(found.n_errors[0, -1, 0] - theirs) <= 2
+    assert abs(result.n_errors[0, -1, 0] - theirs) <= 2
 
 
 def test_values_too_large_for_their_squares_are_refused():
@@ -122,10 +122,10 @@ def test_a_search_at_a_large_C_is_as_exact_as_a_fit(C):
     X, y = make_table("phoneme", 700)
     train, validation = np.arange(550), np.arange(550, 700)
     Cs, gammas = [1.0, 10.0, C], [0.05, 0.5, 2.0]
-    found = cross_validate_path(
+    result = cross_validate_path(
         X, y, gammas, Cs, [(train, validation)], tol=1e-5, return_decisions=True
     )
-    for gamma, decisions in zip(gammas, found.decisions, strict=True):
+    for gamma, decisions in zip(gammas, result.decisions, strict=True):
         alone = fit_path(X[train], y[train], C, gamma, tol=1e-5)
         expected = decision_values(alone, X[train], X[validation], gamma)
         np.testing.assert_allclose(decisions[0][-1], expected, atol=1e-3)

@@ -27,9 +27,9 @@ def solve(newton, K, y, state, rows, limit=100_000):
     part[RESIDUAL] = (y - K @ state[BETA])[rows]
     inner = np.ascontiguousarray(K[np.ix_(rows, rows)])
     diagonal = np.diagonal(inner).copy()
-    found = newton.solve(inner, diagonal, part, rows, TOL, TOL, limit, RESOLVED64)
+    solution = newton.solve(inner, diagonal, part, rows, TOL, TOL, limit, RESOLVED64)
     state[:, rows] = part
-    return found
+    return solution
 
 
 def gap(K, y, state, rows):

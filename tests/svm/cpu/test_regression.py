@@ -51,17 +51,17 @@ def cells_of(
 
 
 def _objective(machine: SVR, rows: np.ndarray, y: np.ndarray, epsilon: float) -> float:
-    beta, some = machine.dual_coef_[0], machine.support_
-    pulls = machine.predict(rows[some]) - machine.intercept_
-    return float(beta @ pulls / 2 - beta @ y[some] + epsilon * np.abs(beta).sum())
+    beta, support = machine.dual_coef_[0], machine.support_
+    pulls = machine.predict(rows[support]) - machine.intercept_
+    return float(beta @ pulls / 2 - beta @ y[support] + epsilon * np.abs(beta).sum())
 
 
 @pytest.mark.parametrize(
     "kernel", [{}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2, "coef0": 1.0}]
 )
 def test_it_predicts_what_svr_does(kernel: dict[str, Any]) -> None:
-    found = cells_of(X, Y, 0.05, CS, EPSILONS, FOLDS, tol=1e-6, **kernel)
-    assert not found.status.any()
+    result = cells_of(X, Y, 0.05, CS, EPSILONS, FOLDS, tol=1e-6, **kernel)
+    assert not result.status.any()
     for fold, (train, validation) in enumerate(FOLDS):
         for e, epsilon in enumerate(EPSILONS):
             for c, C in enumerate(CS):
@@ -69,10 +69,10 @@ def test_it_predicts_what_svr_does(kernel: dict[str, Any]) -> None:
                 machine.fit(X[train], Y[train])
                 # LIBSVM's kernel is in single precision, which large inner products show.
                 within = 2e-4 if not kernel else 2e-3
-                predicted = found.predictions[fold][e, c]
+                predicted = result.predictions[fold][e, c]
                 assert predicted == pytest.approx(machine.predict(X[validation]), abs=within)
                 lowest = _objective(machine, X[train], Y[train], epsilon)
-                assert found.objectives[e, c, fold] == pytest.approx(lowest, rel=1e-6)
+                assert result.objectives[e, c, fold] == pytest.approx(lowest, rel=1e-6)
 
 
 def test_equal_rows_and_a_large_c_end_with_the_best_machine() -> None:
@@ -80,27 +80,29 @@ def test_equal_rows_and_a_large_c_end_with_the_best_machine() -> None:
     rows = np.repeat(rng.normal(size=(60, 2)), 3, axis=0)
     y = np.sin(rows[:, 0]) + rng.normal(scale=0.3, size=len(rows))
     fold = [(np.arange(120), np.arange(120, 180))]
-    found = cells_of(rows, y, 0.5, [1.0, 1e3, 1e5], [0.1], fold)
-    assert not found.status.any()
+    result = cells_of(rows, y, 0.5, [1.0, 1e3, 1e5], [0.1], fold)
+    assert not result.status.any()
     machine = SVR(C=1e3, gamma=0.5, epsilon=0.1).fit(rows[:120], y[:120])
     lowest = _objective(machine, rows[:120], y[:120], 0.1)
-    assert found.objectives[0, 1, 0] <= lowest + 1e-3 * abs(lowest)
+    assert result.objectives[0, 1, 0] <= lowest + 1e-3 * abs(lowest)
 
 
 def test_a_tube_that_holds_all_targets_needs_no_support() -> None:
-    found = cells_of(X, Y, 0.05, [1.0], [100.0], FOLDS)
-    assert not found.n_support.any()
-    assert np.ptp(found.predictions[0]) == 0
+    result = cells_of(X, Y, 0.05, [1.0], [100.0], FOLDS)
+    assert not result.n_support.any()
+    assert np.ptp(result.predictions[0]) == 0
 
 
 @pytest.mark.slow
 def test_rows_beyond_memory_give_the_same() -> None:
-    given = X, Y, 0.05, CS, EPSILONS, FOLDS
-    whole, by_rows = (cells_of(*given, tol=1e-6, memory_bytes=bytes_) for bytes_ in (1 << 30, 1000))
+    arguments = X, Y, 0.05, CS, EPSILONS, FOLDS
+    whole, by_rows = (
+        cells_of(*arguments, tol=1e-6, memory_bytes=bytes_) for bytes_ in (1 << 30, 1000)
+    )
     assert not by_rows.status.any()
     np.testing.assert_allclose(by_rows.objectives, whole.objectives, rtol=1e-6)
-    for one, other in zip(by_rows.predictions, whole.predictions, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
+    for by_row, other in zip(by_rows.predictions, whole.predictions, strict=True):
+        np.testing.assert_allclose(by_row, other, atol=1e-4)
 
 
 def test_a_fit_is_the_machine_that_a_fold_found() -> None:
@@ -108,7 +110,7 @@ def test_a_fit_is_the_machine_that_a_fold_found() -> None:
     weights = np.arange(len(X)) % 4 - 0.5  # the first of each four is left out
     fold = [(train, np.arange(len(X)))]  # asked of rows of training, too
     Cs = [10.0, 1.0]  # of a small one, all multipliers at a bound, several intercepts are as good
-    found = cells_of(X, Y, 0.05, Cs, [0.1], fold, sample_weight=weights, tol=1e-6)
+    result = cells_of(X, Y, 0.05, Cs, [0.1], fold, sample_weight=weights, tol=1e-6)
     for c, C in enumerate(Cs):
         fitted = fit_regression(
             X[train], Y[train], C, 0.05, 0.1, sample_weight=weights[train], tol=1e-6
@@ -116,9 +118,9 @@ def test_a_fit_is_the_machine_that_a_fold_found() -> None:
         assert (weights[train][fitted.support] > 0).all()
         assert fitted.dual_coef.sum() == pytest.approx(0, abs=1e-9)
         by_hand = rbf_kernel(X, X[train][fitted.support], gamma=0.05) @ fitted.dual_coef
-        predicted = found.predictions[0][0, c]
+        predicted = result.predictions[0][0, c]
         np.testing.assert_allclose(predicted, by_hand + fitted.intercept, atol=1e-4)
-        assert found.objectives[0, c, 0] == pytest.approx(fitted.objective, rel=1e-6)
+        assert result.objectives[0, c, 0] == pytest.approx(fitted.objective, rel=1e-6)
         machine = SVR(C=C, gamma=0.05, epsilon=0.1, tol=1e-6)
         machine.fit(X[train], Y[train], sample_weight=weights[train])
         np.testing.assert_allclose(predicted, machine.predict(X), atol=2e-4)
@@ -126,19 +128,21 @@ def test_a_fit_is_the_machine_that_a_fold_found() -> None:
 
 def test_a_row_that_trains_twice_counts_twice() -> None:
     sample = np.random.default_rng(0).integers(0, 100, 150)
-    asked = np.arange(100, 200)
-    found = cells_of(X, Y, 0.05, [1.0], [0.1], [(sample, asked)], tol=1e-6)
+    test_rows = np.arange(100, 200)
+    result = cells_of(X, Y, 0.05, [1.0], [0.1], [(sample, test_rows)], tol=1e-6)
     machine = SVR(gamma=0.05, tol=1e-6).fit(X[sample], Y[sample])
-    np.testing.assert_allclose(found.predictions[0][0, 0], machine.predict(X[asked]), atol=2e-4)
+    np.testing.assert_allclose(
+        result.predictions[0][0, 0], machine.predict(X[test_rows]), atol=2e-4
+    )
 
 
 def test_a_kernel_may_be_given() -> None:
-    given = CS, EPSILONS, FOLDS
+    arguments = CS, EPSILONS, FOLDS
     K = rbf_kernel(X, gamma=0.05)
-    found = cells_of(K, Y, 1.0, *given, kernel="precomputed", tol=1e-6)
-    made = cells_of(X, Y, 0.05, *given, tol=1e-6)
-    for one, other in zip(found.predictions, made.predictions, strict=True):
-        np.testing.assert_allclose(one, other, atol=5e-4)
+    result = cells_of(K, Y, 1.0, *arguments, kernel="precomputed", tol=1e-6)
+    expected = cells_of(X, Y, 0.05, *arguments, tol=1e-6)
+    for predicted, other in zip(result.predictions, expected.predictions, strict=True):
+        np.testing.assert_allclose(predicted, other, atol=5e-4)
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 1000])
@@ -152,6 +156,6 @@ def test_folds_are_shown_as_they_are_filled(memory_bytes: int) -> None:
     assert fractions[-1] == 1
     # The last fold is not the only one that tells.
     assert sum(fraction < 1 for fraction in fractions) >= 2
-    found = cells_of(X, Y, 0.05, [1.0], EPSILONS, FOLDS, memory_bytes=memory_bytes)
-    assert (found.n_iterations > 0).all()
-    assert (found.fit_seconds > 0).all()
+    result = cells_of(X, Y, 0.05, [1.0], EPSILONS, FOLDS, memory_bytes=memory_bytes)
+    assert (result.n_iterations > 0).all()
+    assert (result.fit_seconds > 0).all()

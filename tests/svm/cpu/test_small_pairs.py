@@ -32,14 +32,14 @@ FOLDS = [
 def both(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[PathResult, PathResult]:
     """The result of the pairs together, and of each by itself."""
 
-    def found() -> PathResult:
+    def fit_path() -> PathResult:
         return cross_validate_path(
             X, Y, GAMMA, CS, FOLDS, n_threads=1, return_decisions=True, **options
         )
 
-    together = found()
+    together = fit_path()
     monkeypatch.setattr(in_memory, "has_small_pairs", lambda search: False)
-    return together, found()
+    return together, fit_path()
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_pairs_together_are_as_each_by_itself(
     np.testing.assert_array_equal(together.status, alone.status)
     assert together.decisions is not None
     assert alone.decisions is not None
-    for one, other in zip(together.decisions[0], alone.decisions[0], strict=True):
-        np.testing.assert_allclose(one, other, atol=5e-2 if "max_iter" in options else 5e-3)
+    for decisions, other in zip(together.decisions[0], alone.decisions[0], strict=True):
+        np.testing.assert_allclose(decisions, other, atol=5e-2 if "max_iter" in options else 5e-3)
     assert (together.fit_seconds > 0).all()
 
 

@@ -6,7 +6,7 @@ from pipelines.svm.cpu.threads import open_pool
 
 
 def blas_threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
 def test_blas_has_one_thread_within_a_pool_and_its_own_after_it():

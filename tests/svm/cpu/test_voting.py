@@ -33,7 +33,7 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
     by_pair = pair_decisions(parts_of(values), np.zeros((len(PAIRS), 3)))
     np.testing.assert_array_equal(by_pair, values.transpose(1, 2, 0))
     codes = vote(by_pair, N_CLASSES).T
-    found = set(undecided(by_pair, np.full(3, within), N_CLASSES)[1].tolist())
+    changeable = set(undecided(by_pair, np.full(3, within), N_CLASSES)[1].tolist())
     for v in range(600):
         near = [(c, p) for c in range(3) for p in range(len(PAIRS)) if abs(values[v, p, c]) < 1e-4]
         changes = False
@@ -44,7 +44,7 @@ def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
                 other = values[v, :, c].copy()
                 other[free] = np.array(signs) - 0.5
                 changes |= winner(other) != codes[v, c]
-        assert not changes or v in found  # none is missed
-        assert v not in found or (np.abs(values[v]) < within).any()
+        assert not changes or v in changeable  # none is missed
+        assert v not in changeable or (np.abs(values[v]) < within).any()
     unsure = (np.abs(values) < 1e-4).any(axis=(1, 2)).sum()
-    assert 0 < len(found) < 0.8 * unsure  # most uncertain signs decide nothing
+    assert 0 < len(changeable) < 0.8 * unsure  # most uncertain signs decide nothing

@@ -37,8 +37,8 @@ def digits():
     return (X[:600] / 16).astype(np.float32), y[:600].astype(np.int32)
 
 
-def cells(X, y, splits, settings, gammas=(0.05,), Cs=CS, **more):
-    items = solve_landmarks(X, y, gammas, Cs, splits, settings, **more)
+def cells(X, y, splits, settings, gammas=(0.05,), Cs=CS, **options):
+    items = solve_landmarks(X, y, gammas, Cs, splits, settings, **options)
     fits = [item for item in items if isinstance(item, Fit)]
     return sorted(fits, key=lambda fit: (fit.split, fit.candidate))
 
@@ -72,9 +72,9 @@ def test_the_objective_is_that_of_liblinear(begun):
         options = {"tol": 1e-5, "max_iter": 10_000_000, "random_state": 0}
         peer = LinearSVC(C=C, loss="hinge", fit_intercept=False, **options)
         least = objective(peer.fit(rows, signs).coef_[0], rows, signs, C)
-        own = objective(weights.w[:, c], rows, signs, C)
-        assert own == pytest.approx(weights.objectives[c], rel=1e-4)
-        assert least * (1 - 1e-4) <= own <= least * (1 + 5e-4)
+        value = objective(weights.w[:, c], rows, signs, C)
+        assert value == pytest.approx(weights.objectives[c], rel=1e-4)
+        assert least * (1 - 1e-4) <= value <= least * (1 + 5e-4)
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["after ascent", "from 0"])
@@ -128,12 +128,12 @@ def test_on_all_rows_as_landmarks_it_is_the_exact_machine(kernel, decision, digi
     wrong = np.zeros(len(CS))
     exact = np.zeros(len(CS))
     for fit in fits:
-        asked = splits[fit.split][1]
-        wrong[fit.candidate] += np.count_nonzero(fit.predict("predict", "test") != y[asked])
+        test_rows = splits[fit.split][1]
+        wrong[fit.candidate] += np.count_nonzero(fit.predict("predict", "test") != y[test_rows])
     for c, C in enumerate(CS):
-        for train, asked in splits:
+        for train, test_rows in splits:
             peer = PathSVC(C, gamma=0.05, **options).fit(X[train], y[train])
-            exact[c] += np.count_nonzero(peer.predict(X[asked]) != y[asked])
+            exact[c] += np.count_nonzero(peer.predict(X[test_rows]) != y[test_rows])
     # The intercept is regularised, and directions that single precision loses are left out. With
     # a linear kernel the former is all (LIBLINEAR, which does so, has these very errors).
     np.testing.assert_allclose(wrong[1:], exact[1:], atol=5)
@@ -143,14 +143,14 @@ def test_on_all_rows_as_landmarks_it_is_the_exact_machine(kernel, decision, digi
 def test_few_landmarks_cost_little(digits):
     X, y = digits
     splits = [(np.arange(400), np.arange(400, 600))]
-    some, all_rows = (
+    few_rows, all_rows = (
         cells(X, y, splits, Settings(n_landmarks=n, n_threads=1), Cs=[10.0])[0] for n in (80, 400)
     )
-    errors = [np.mean(fit.predict("predict", "test") != y[400:]) for fit in (some, all_rows)]
-    assert some.n_support == 80
+    errors = [np.mean(fit.predict("predict", "test") != y[400:]) for fit in (few_rows, all_rows)]
+    assert few_rows.n_support == 80
     assert errors[0] <= errors[1] + 0.05
-    one = cells(X, y, splits, Settings(n_landmarks=1, n_threads=1), Cs=[10.0])[0]
-    assert np.mean(one.predict("predict", "test") != y[400:]) > errors[0]
+    single = cells(X, y, splits, Settings(n_landmarks=1, n_threads=1), Cs=[10.0])[0]
+    assert np.mean(single.predict("predict", "test") != y[400:]) > errors[0]
 
 
 def test_numbers_on_all_rows_as_landmarks_are_the_exact_regression():
@@ -177,9 +177,9 @@ def test_weights_are_repeated_rows(digits):
     settings = Settings(n_landmarks=60, n_threads=1)
     repeated = cells(X, y, [(twice, np.arange(200, 300))], settings)
     weighted = cells(X, y, [(few, np.arange(200, 300))], settings, sample_weight=weights)
-    for one, other in zip(repeated, weighted, strict=True):
+    for first, other in zip(repeated, weighted, strict=True):
         np.testing.assert_array_equal(
-            one.predict("predict", "test"), other.predict("predict", "test")
+            first.predict("predict", "test"), other.predict("predict", "test")
         )
 
 
@@ -204,11 +204,11 @@ def test_threads_change_no_bit(digits):
     splits = list(StratifiedKFold(2).split(X, y))
     settings = [Settings(n_landmarks=80, n_threads=n) for n in (1, 2)]
     single, double = (
-        cells(X, y, splits, one, Cs=[1.0, 1e3], return_decisions=True) for one in settings
+        cells(X, y, splits, setting, Cs=[1.0, 1e3], return_decisions=True) for setting in settings
     )
-    for one, other in zip(single, double, strict=True):
+    for fit, other in zip(single, double, strict=True):
         np.testing.assert_array_equal(
-            one.predict("problem_values", "test"), other.predict("problem_values", "test")
+            fit.predict("problem_values", "test"), other.predict("problem_values", "test")
         )
 
 
@@ -218,10 +218,12 @@ def test_features_on_disk_are_the_same(digits, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     splits = [(np.arange(400), np.arange(400, 600))]
     settings = [Settings(n_landmarks=80, n_threads=1, memory_bytes=n) for n in (1 << 30, 1000)]
-    there, on_disk = (cells(X, y, splits, one, return_decisions=True) for one in settings)
-    for one, other in zip(there, on_disk, strict=True):
+    in_memory, on_disk = (
+        cells(X, y, splits, setting, return_decisions=True) for setting in settings
+    )
+    for fit, other in zip(in_memory, on_disk, strict=True):
         np.testing.assert_array_equal(
-            one.predict("problem_values", "test"), other.predict("problem_values", "test")
+            fit.predict("problem_values", "test"), other.predict("problem_values", "test")
         )
     assert isinstance(empty_features((10, 3), 100), np.memmap)
     assert not list(tmp_path.iterdir())  # nothing is left
@@ -244,15 +246,15 @@ def test_a_full_disk_is_said_in_a_line(digits, monkeypatch):
 
 def test_one_class_and_a_class_that_is_missing(digits):
     X, y = digits
-    zeros, known = np.flatnonzero(y == 0), np.flatnonzero(y != 3)
-    splits = [(zeros, np.arange(50)), (known, np.arange(50))]
+    zeros, present = np.flatnonzero(y == 0), np.flatnonzero(y != 3)
+    splits = [(zeros, np.arange(50)), (present, np.arange(50))]
     work = Work(X, y, splits, [0, 1], [0.05], [10.0], Settings(n_landmarks=50, n_threads=1))
     fits = [item for item in load_backend("path", "cpu").fit_cells(work) if isinstance(item, Fit)]
     assert fits[0].error == ONE_CLASS
     predicted = fits[1].predict("predict", "test")
-    others = y[:50] != 3
+    learned = y[:50] != 3
     assert 3 not in predicted
-    assert np.mean(predicted[others] == y[:50][others]) > 0.9
+    assert np.mean(predicted[learned] == y[:50][learned]) > 0.9
 
 
 def test_landmarks_are_rows_far_from_each_other():
@@ -270,10 +272,10 @@ def test_landmarks_are_rows_far_from_each_other():
 def test_products_of_features_are_the_kernel():
     X = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
     kernel = Kernel("rbf", gamma=0.1)
-    made = FeatureMap.of(X, np.arange(100), kernel)(X)
+    distribution = FeatureMap.of(X, np.arange(100), kernel)(X)
     exact = kernel.between(X.astype(np.float64), X.astype(np.float64))
-    np.testing.assert_allclose(made[:, :-1] @ made[:, :-1].T, exact, atol=1e-4)
-    assert (made[:, -1] == 1).all()
+    np.testing.assert_allclose(distribution[:, :-1] @ distribution[:, :-1].T, exact, atol=1e-4)
+    assert (distribution[:, -1] == 1).all()
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
@@ -321,9 +323,9 @@ def test_a_limit_of_steps_is_said():
 def test_as_scikit_learn_scores_it():
     """The engine shares features among C; alone, each is the same."""
     X, y = make_classification(300, 6, random_state=0)
-    one = SVC(C=1.0, gamma=0.1).fit(X[:200], y[:200]).score(X[200:], y[200:])
-    own = PathSVC(C=1.0, gamma=0.1, approximation="nystroem").fit(X[:200], y[:200])
-    assert own.score(X[200:], y[200:]) == pytest.approx(one, abs=0.03)
+    exact_score = SVC(C=1.0, gamma=0.1).fit(X[:200], y[:200]).score(X[200:], y[200:])
+    model = PathSVC(C=1.0, gamma=0.1, approximation="nystroem").fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) == pytest.approx(exact_score, abs=0.03)
 
 
 def test_rows_without_weight_are_left_out_but_counted(digits):
@@ -337,8 +339,8 @@ def test_rows_without_weight_are_left_out_but_counted(digits):
         cells(rows, y, split, settings, sample_weight=weights, return_decisions=True)
         for rows in (X, spoiled)
     )
-    for one, two in zip(clean, other, strict=True):
-        assert (one.predict("predict", "test") == two.predict("predict", "test")).mean() > 0.97
+    for fit, two in zip(clean, other, strict=True):
+        assert (fit.predict("predict", "test") == two.predict("predict", "test")).mean() > 0.97
 
 
 def test_a_kernel_that_is_not_finite_is_refused(digits):
