@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from pathlib import Path
 
 import pandas as pd
 
@@ -36,12 +35,12 @@ SMALL, LONGER = (
 ON_THREADS = ["--cluster", "threads"]
 
 
-def command_line(command: str, *options: str) -> list[str]:
+def command_line(command, *options):
     """``python -m pipelines.COMMAND`` with this Python."""
     return [sys.executable, "-m", f"pipelines.{command}", *options]
 
 
-def start(command: str, *options: str) -> subprocess.Popen[str]:
+def start(command, *options):
     """The command, in a session of its own."""
     return subprocess.Popen(
         command_line(command, *options),
@@ -52,7 +51,7 @@ def start(command: str, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def said_by(command: str, *options: str) -> str:
+def said_by(command, *options):
     """What a command says on stdout that is carried out in this process, without a complaint."""
     main = import_module(f"pipelines.{command}").main
     output, complaints = io.StringIO(), io.StringIO()
@@ -62,12 +61,12 @@ def said_by(command: str, *options: str) -> str:
     return output.getvalue()
 
 
-def finished_run(command: str, folder: Path, *options: str) -> tuple[Path, str]:
+def finished_run(command, folder, *options):
     """A small run in this process, and what it said."""
     return folder, said_by(command, *SMALL[command], *options, "--results", str(folder))
 
 
-def run_as_a_process(command: str, folder: Path, *options: str) -> tuple[Path, str]:
+def run_as_a_process(command, folder, *options):
     """A small run as a person starts it, and what it said."""
     words = command_line(command, *SMALL[command], *options, "--results", str(folder))
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -75,7 +74,7 @@ def run_as_a_process(command: str, folder: Path, *options: str) -> tuple[Path, s
     return folder, done.stdout
 
 
-def undisturbed_run(command: str, folder: Path, *options: str) -> Path:
+def undisturbed_run(command, folder, *options):
     """A longer run in this process."""
     main = import_module(f"pipelines.{command}").main
     words = [*LONGER[command], "--results", str(folder), "--quiet", *options]
@@ -83,7 +82,7 @@ def undisturbed_run(command: str, folder: Path, *options: str) -> Path:
     return folder
 
 
-def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -> None:
+def wait_for_tasks(folder, n_tasks, program):
     """Wait until so many tasks are in the journal of a run that goes on."""
     journal = folder / "journal.jsonl"
     while not journal.exists() or journal.read_bytes().count(b"\n") < n_tasks:
@@ -91,7 +90,7 @@ def wait_for_tasks(folder: Path, n_tasks: int, program: subprocess.Popen[str]) -
         time.sleep(0.02)
 
 
-def tasks_of(folder: Path) -> list[dict]:
+def tasks_of(folder):
     """The lines of a journal, without checksums: a test that changes one signs nothing."""
     lines = (folder / "journal.jsonl").read_text().splitlines()
     return [
@@ -100,17 +99,17 @@ def tasks_of(folder: Path) -> list[dict]:
     ]
 
 
-def summary(output: str, n_lines: int) -> list[str]:
+def summary(output, n_lines):
     """The last lines of a run's output but for the phase that a busy machine names."""
     return [line for line in output.splitlines() if not line.startswith("page ")][-n_lines:]
 
 
-def record(folder: Path) -> dict:
+def record(folder):
     """The content of ``run.json``."""
     return json.loads((folder / "run.json").read_text())
 
 
-def cells(folder: Path) -> pd.DataFrame:
+def cells(folder):
     """The table of a run, less what says where and how fast."""
     table = pd.read_parquet(folder / "cv_results.parquet")
     return table.drop(columns=["fit_seconds", "score_seconds", "worker"])

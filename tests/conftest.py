@@ -6,15 +6,12 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import dask
 import hypothesis
 import pytest
-from distributed import Client
 from distributed.utils import get_mp_context
 
 from cluster_setup import open_cluster
@@ -65,7 +62,7 @@ MARKS = {
 }
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Before any cluster is opened: Dask's own list of what to import stands from the first on."""
     os.environ.setdefault("PLEASINGLY_COMPILE", "now")  # no process outlives a test
     fast = config.getoption("markexpr") == "not slow"
@@ -74,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     get_mp_context().set_forkserver_preload(IMPORTED)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Marks by path; long files first, the rest in the order in which they were found."""
     for item in items:
         for start, names in MARKS.items():
@@ -84,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection():
     """What is imported and collected stays: to look through it for garbage took a sixth of it."""
     gc.disable()
     try:
@@ -95,39 +92,39 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals them
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+def pytest_xdist_make_scheduler(config, log):
     """Of ``--dist loadfile``, as ``make test`` has it."""
     return Dealing(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture
-def spawned_workers() -> Iterator[None]:
+def spawned_workers():
     """Workers begin as they do for who types a command: for tests of just that."""
     with dask.config.set({METHOD: "spawn"}):
         yield
 
 
 @pytest.fixture(scope="session")
-def one_worker() -> Iterator[Client]:
+def one_worker():
     with open_cluster("local", 1) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def four_workers() -> Iterator[Client]:
+def four_workers():
     with open_cluster("local", 4) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, str]]:
+def finished_of(tmp_path_factory):
     """A small run of a command, made once, and what it said.
 
     With figures, even where it is first asked for by a test that goes without: others look.
     """
     from pipelines.report.page import draw_figures
 
-    def run_of(name: str) -> tuple[Path, str]:
+    def run_of(name):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pipelines.report.page.draw_figures", draw_figures)
             return finished_run(name, tmp_path_factory.mktemp("runs") / name, *ON_THREADS)
@@ -136,16 +133,14 @@ def finished_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
 
 
 @pytest.fixture(scope="session")
-def undisturbed_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def undisturbed_of(tmp_path_factory):
     """A longer run of a command, made once."""
     longer = tmp_path_factory.mktemp("longer")
     return cache(lambda name: undisturbed_run(name, longer / name, *ON_THREADS))
 
 
 @pytest.fixture
-def gpu_stand_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], list[tuple[int, str, int]]]]:
+def gpu_stand_in(tmp_path, monkeypatch):
     """The packages of ``tests/gpu_stand_in``; what gives the process, kind and bytes of touches.
 
     For clusters that the test opens: their processes have it, too.
@@ -158,7 +153,7 @@ def gpu_stand_in(
     folder = Path(__file__).with_name("gpu_stand_in")
     monkeypatch.syspath_prepend(folder)
 
-    def touches() -> list[tuple[int, str, int]]:
+    def touches():
         lines = map(str.split, noted.read_text().splitlines())
         return [(int(process), what, int(nbytes)) for process, what, nbytes in lines]
 
@@ -169,7 +164,7 @@ def gpu_stand_in(
 
 
 @pytest.fixture(autouse=True)
-def drawn_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def drawn_figures(request, monkeypatch):
     """Pages of a test's own runs in this process have figures only where it is marked so.
 
     They take longer to draw than most of these runs. Runs that tests share have them.
@@ -181,7 +176,7 @@ def drawn_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 # While Playwright drives it, an event loop runs in the thread of the tests: not for those of
 # other files.
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     """A Chromium without a window, driven by Playwright."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:

@@ -26,7 +26,7 @@ FIRST = (
 SHARING = ("tests/nn_bagging/", "tests/svm_grid/", "tests/cross_validate/", "tests/report/")
 
 
-def position_of(test: str) -> int:
+def position_of(test):
     """Where in the order a test comes, by its name: the path of its file, and more."""
     return next((i for i, start in enumerate(FIRST) if test.startswith(start)), len(FIRST))
 
@@ -38,7 +38,7 @@ APART = ("tests/test_notebooks.py::test_a_notebook_runs",)
 class Dealing(LoadFileScheduling):
     """A file at a time, or a folder whose files share runs, or a test that shares nothing."""
 
-    def _split_scope(self, nodeid: str) -> str:
+    def _split_scope(self, nodeid):
         if nodeid.startswith(APART):
             return nodeid
         folder = next((start for start in SHARING if nodeid.startswith(start)), None)

@@ -12,7 +12,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import patch
@@ -39,7 +38,7 @@ PACKAGES = {
 }
 
 
-def package(module: str) -> str | None:
+def package(module):
     """Import a package and hold its version against what we need; what is wrong, or None."""
     distribution, start = PACKAGES[module]
     importlib.import_module(module)
@@ -50,7 +49,7 @@ def package(module: str) -> str | None:
     return None
 
 
-def our_gpu_files() -> str | None:
+def our_gpu_files():
     """The files that know these packages can be imported beside them."""
     from cluster_setup.kinds import cuda
     from pipelines.svm.backends import load_backend, resolve_backend
@@ -66,7 +65,7 @@ def our_gpu_files() -> str | None:
     return None
 
 
-def every_name_is_there() -> str | None:
+def every_name_is_there():
     """What our sources take from the GPU packages is in them."""
     from tests.gpu_code import names
 
@@ -75,7 +74,7 @@ def every_name_is_there() -> str | None:
     return "; ".join(missing) or None
 
 
-def cuml_converts() -> str | None:
+def cuml_converts():
     """cuML converts estimators of scikit-learn with their parameters, and says what it does not."""
     from cuml.internals.interop import InteropMixin
     from sklearn import ensemble, linear_model, neighbors, svm
@@ -114,7 +113,7 @@ def cuml_converts() -> str | None:
     return "; ".join(wrong) or None
 
 
-def workers_take_a_pool_of_rmm() -> str | None:
+def workers_take_a_pool_of_rmm():
     """dask-cuda takes what ``--rmm-pool`` gives it, as arguments and on a job's command line."""
     from dask_cuda import LocalCUDACluster
     from dask_cuda.cli import worker
@@ -138,7 +137,7 @@ def workers_take_a_pool_of_rmm() -> str | None:
     return None if set(taken) == expected else f"dask cuda worker takes {taken} of {line}"
 
 
-def every_kernel_compiles() -> str | None:
+def every_kernel_compiles():
     """Kernels compile as a launch would compile them, and take no more than was kept.
 
     One of them alone where nothing changed that decides what is compiled.
@@ -148,7 +147,7 @@ def every_kernel_compiles() -> str | None:
     return "; ".join(kernels.problems(kernels.due())) or None
 
 
-def command_has_help() -> str | None:
+def command_has_help():
     """``python -m pipelines.svm_grid --help`` works."""
     done = _svm_grid("--help")
     if done.returncode != 0 or "--solver" not in done.stdout:
@@ -157,7 +156,7 @@ def command_has_help() -> str | None:
     return None
 
 
-def no_gpu_is_one_line() -> str | None:
+def no_gpu_is_one_line():
     """Without a GPU, ``--cluster cuda`` says so in one line, with status 2."""
     from cluster_setup.on_this_machine.devices import visible_gpus
 
@@ -173,13 +172,13 @@ def no_gpu_is_one_line() -> str | None:
     return None
 
 
-def _svm_grid(*options: str) -> subprocess.CompletedProcess[str]:
+def _svm_grid(*options):
     command = [sys.executable, "-m", "pipelines.svm_grid", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def _problems() -> Iterator[str]:
-    steps: list[tuple[str, Callable[[], str | None]]] = [
+def _problems():
+    steps = [
         *((name, lambda name=name: package(name)) for name in PACKAGES),
         ("our GPU files", our_gpu_files),
         ("names", every_name_is_there),
@@ -198,7 +197,7 @@ def _problems() -> Iterator[str]:
             yield " ".join(problem.split())
 
 
-def main() -> int:
+def main():
     """Take every step, whatever became of the one before."""
     sys.path.insert(0, str(ROOT))
     problems = list(_problems())

@@ -7,7 +7,7 @@ import pandas as pd
 FOLDS = 5
 
 
-def grid(errors: list[list[float]], std: float) -> pd.DataFrame:
+def grid(errors, std):
     """Candidates, best first, of errors by gamma (rows) and C (columns)."""
     rows = [
         {

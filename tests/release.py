@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def main() -> None:
+def main():
     """Build the sdist, from it the wheel; install that, and run the main command by its name."""
     uv, dist = ROOT / ".venv/bin/uv", ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
@@ -54,7 +54,7 @@ def main() -> None:
     print(f"{wheel.name} installs into an empty environment and runs")
 
 
-def _run(*words: object, at: Path = ROOT) -> None:
+def _run(*words, at=ROOT):
     ended = subprocess.run([str(word) for word in words], cwd=at, check=False)
     if ended.returncode:
         sys.exit(f"{words[0]} ended with {ended.returncode}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -186,13 +184,13 @@ BAD: dict[str, dict[str, str]] = {
     [(command, *case) for command, cases in BAD.items() for case in cases.items()],
 )
 def test_bad_input_is_one_line_and_status_2(
-    command: str,
-    options: str,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command,
+    options,
+    words,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -206,9 +204,7 @@ def test_bad_input_is_one_line_and_status_2(
         assert not list(tmp_path.glob("results/*")), "a folder was left behind"
 
 
-def test_a_folder_that_holds_another_run_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_holds_another_run_is_refused(tmp_path, capsys):
     from pipelines.svm_grid import main
 
     folder = tmp_path / "run"
@@ -220,7 +216,7 @@ def test_a_folder_that_holds_another_run_is_refused(
     assert f"--n-c must stay 1 when resuming {folder}, got 4" in capsys.readouterr().err
 
 
-def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_data_are_refused(tmp_path, capsys):
     from pipelines.svm_grid import main
 
     path, rows = tmp_path / "t.csv", [f"{i % 7},{i % 3},{i % 2}" for i in range(60)]
@@ -242,14 +238,14 @@ def test_changed_data_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_package_that_is_missing_is_one_line(
-    command: str,
-    module: str,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def find_spec(name: str) -> Any:
+    command,
+    module,
+    words,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
+    def find_spec(name):
         return None
 
     monkeypatch.setattr(f"pipelines.{module}.find_spec", find_spec)

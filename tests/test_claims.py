@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,24 +35,24 @@ RATIO = re.compile(
 WORDS = {"seven": "7"}
 
 
-def is_there(module: str) -> bool:
+def is_there(module):
     """Is a module, or a package, in the repository?"""
     path = ROOT.joinpath(*module.split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
-def text_of(path: Path) -> str:
+def text_of(path):
     """A text with its lines joined."""
     return " ".join(path.read_text().split())
 
 
-def spans(text: str, words: str) -> list[tuple[int, int]]:
+def spans(text, words):
     """Where words stand in a text, whose lines are joined."""
     return [match.span() for match in re.finditer(re.escape(" ".join(words.split())), text)]
 
 
 @pytest.mark.parametrize("name", list(CLAIMS))
-def test_the_texts_quote_the_kept_result(name: str) -> None:
+def test_the_texts_quote_the_kept_result(name):
     claim = CLAIMS[name]
     kept = kept_record(COMMANDS[claim.command])
     if isinstance(kept, str):
@@ -70,7 +69,7 @@ def test_the_texts_quote_the_kept_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_every_ratio_of_the_texts_is_listed(path: Path) -> None:
+def test_every_ratio_of_the_texts_is_listed(path):
     text, file = text_of(path), str(path.relative_to(ROOT))
     listed = [
         (span, claim.quoted)
@@ -96,7 +95,7 @@ def test_every_ratio_of_the_texts_is_listed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_a_command_exists_and_takes_its_options(name: str) -> None:
+def test_a_command_exists_and_takes_its_options(name):
     command = COMMANDS[name]
     assert any(claim.command == name for claim in CLAIMS.values()), "no claim needs it"
     assert re.fullmatch(r"[0-9a-f]{8,40}", command.commit)
@@ -110,17 +109,17 @@ def test_a_command_exists_and_takes_its_options(name: str) -> None:
             parser(module).parse_args(options)
 
 
-def parser(module: str) -> Any:
+def parser(module):
     """The parser of ``python -m MODULE``."""
     main = f"{module}.__main__" if Path(ROOT, *module.split(".")).is_dir() else module
     return import_module(main)._parser()
 
 
-def test_small_forms_take_half_an_hour_at_most() -> None:
+def test_small_forms_take_half_an_hour_at_most():
     assert sum(command.seconds for command in COMMANDS.values() if command.small) <= 30 * 60
 
 
-def pages() -> list[Path]:
+def pages():
     """The kept results that texts link to."""
     linked = {
         (path.parent / target).resolve()
@@ -134,14 +133,14 @@ COMMIT = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,40}\b")
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
-def test_a_kept_result_names_a_commit(path: Path) -> None:
+def test_a_kept_result_names_a_commit(path):
     record = path.parent / "run.json" if path.name == "report.html" else path.with_suffix(".json")
     texts = [source.read_text() for source in (path, record) if source.is_file()]
     assert any(COMMIT.search(text) for text in texts), "which commit can repeat it?"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.name)
-def test_what_a_kept_result_names_is_there_or_a_commit_has_it(path: Path) -> None:
+def test_what_a_kept_result_names_is_there_or_a_commit_has_it(path):
     text = path.read_text()
     absent_modules = {
         module
@@ -153,7 +152,7 @@ def test_what_a_kept_result_names_is_there_or_a_commit_has_it(path: Path) -> Non
     assert not missing, "a line must say: Commit `…` has `python -m …`"
 
 
-def test_texts_name_no_module_that_is_gone() -> None:
+def test_texts_name_no_module_that_is_gone():
     absent_modules = {
         (path.name, module)
         for path in TEXTS
@@ -163,7 +162,7 @@ def test_texts_name_no_module_that_is_gone() -> None:
     assert not absent_modules
 
 
-def test_the_history_has_the_commits() -> None:
+def test_the_history_has_the_commits():
     git = ["git", "-C", str(ROOT)]
     shallow = subprocess.run(
         [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True

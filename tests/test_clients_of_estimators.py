@@ -6,7 +6,6 @@ import copy
 import pickle
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -37,7 +36,7 @@ WARNING = "had a client when it was pickled"
 
 
 @pytest.fixture(scope="module", params=["processes", "threads"])
-def client(request: pytest.FixtureRequest) -> Any:
+def client(request):
     if request.param == "processes":
         yield request.getfixturevalue("one_worker")
         return
@@ -49,11 +48,11 @@ def client(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(params=ESTIMATORS)
-def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
+def make(request):
     return ESTIMATORS[request.param]
 
 
-def test_clones_and_copies_share_the_client(make: Callable[..., Any], client: Client) -> None:
+def test_clones_and_copies_share_the_client(make, client):
     estimator = make(client=client)
     assert estimator.get_params()["client"] is client
     assert vars(estimator).keys() == estimator.get_params(deep=False).keys()
@@ -64,9 +63,7 @@ def test_clones_and_copies_share_the_client(make: Callable[..., Any], client: Cl
     assert clone(estimator.set_params(client=None)).client is None
 
 
-def test_a_pickle_leaves_the_client_behind(
-    make: Callable[..., Any], client: Client, tmp_path: Path
-) -> None:
+def test_a_pickle_leaves_the_client_behind(make, client, tmp_path):
     estimator = make(client=client)
     joblib.dump(estimator, tmp_path / "estimator")
     pickled = pickle.loads(pickle.dumps(make_pipeline(StandardScaler(), estimator)))[-1]
@@ -76,9 +73,7 @@ def test_a_pickle_leaves_the_client_behind(
     assert estimator.client is client
 
 
-def test_an_unpickled_one_predicts_and_is_fitted_with_a_warning(
-    make: Callable[..., Any], client: Client
-) -> None:
+def test_an_unpickled_one_predicts_and_is_fitted_with_a_warning(make, client):
     fitted = make(client=client).fit(X, y)
     unpickled = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(unpickled.predict(X), fitted.predict(X))
@@ -93,7 +88,7 @@ def test_an_unpickled_one_predicts_and_is_fitted_with_a_warning(
         unpickled.set_params(client=None).fit(X, y)
 
 
-def test_it_is_cross_validated_in_a_pipeline(make: Callable[..., Any], client: Client) -> None:
+def test_it_is_cross_validated_in_a_pipeline(make, client):
     scores = [
         cross_val_score(make_pipeline(StandardScaler(), make(**where)), X, y, cv=2)
         for where in ({}, {"client": client})
@@ -112,7 +107,7 @@ def test_it_is_cross_validated_in_a_pipeline(make: Callable[..., Any], client: C
         (GridSearch, {"client": "the same"}),
     ],
 )
-def test_searches_are_nested(client: Client, search: Any, where: dict[str, Any]) -> None:
+def test_searches_are_nested(client, search, where):
     inner = GridSearch(*NEIGHBOURS, cv=3)
     grid, name = {"estimator__weights": ["uniform", "distance"]}, "split1_test_score"
     here = search(clone(inner), grid, cv=2).fit(X, y)
@@ -122,7 +117,7 @@ def test_searches_are_nested(client: Client, search: Any, where: dict[str, Any])
     assert client_search.best_estimator_.client is client
 
 
-def test_the_estimator_of_a_backend_keeps_it_as_long_as_it_stays(one_worker: Client) -> None:
+def test_the_estimator_of_a_backend_keeps_it_as_long_as_it_stays(one_worker):
     estimator = BackendSVC()
     estimator.client = one_worker
     assert clone(estimator).client is copy.deepcopy(estimator).client is one_worker

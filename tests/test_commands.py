@@ -23,20 +23,20 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def shown(capsys, *argv):
     with pytest.raises(SystemExit) as ended:
         main(argv)
     assert ended.value.code == 0
     return capsys.readouterr().out
 
 
-def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_all_are_listed(capsys):
     assert main([]) == 0
     output = capsys.readouterr().out
     assert all(f"\n  {name} " in output for name in typed_names())
 
 
-def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> None:
+def test_the_script_finds_modules_beside_which_it_is_started(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from sklearn.dummy import DummyClassifier\nclass Mine(DummyClassifier): pass\n"
     )
@@ -55,28 +55,26 @@ def test_the_script_finds_modules_beside_which_it_is_started(tmp_path: Path) -> 
     assert "Mine" in done.stdout
 
 
-def test_every_command_of_the_package_has_a_name_here() -> None:
+def test_every_command_of_the_package_has_a_name_here():
     files = {path.stem.replace("_", "-") for path in (ROOT / "pipelines").glob("[a-z]*.py")}
     no_commands = {"commands", "console", "deprecation", "errors", "extensions", "sklearn-private"}
     assert files - no_commands | {"export", "report"} == {*typed_names()}
 
 
 @pytest.mark.parametrize("name", typed_names())
-def test_a_name_with_either_sign_leads_to_its_command(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_with_either_sign_leads_to_its_command(name, capsys):
     help_text = shown(capsys, name, "--help")
     assert shown(capsys, name.replace("-", "_"), "--help") == help_text
     assert help_text.startswith(f"usage: pleasingly {name} ")
 
 
-def test_a_command_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_there_is_not(capsys):
     assert main(["pagerang"]) == 2
     error = capsys.readouterr().err
     assert error.splitlines() == ["pleasingly: unknown command 'pagerang'; did you mean pagerank?"]
 
 
-def test_the_script_is_this(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_is_this(capsys):
     module, function = PROJECT["scripts"]["pleasingly"].split(":")
     assert getattr(import_module(module), function) is main
     text = shown(capsys, "svm-grid", "--help")
@@ -84,7 +82,7 @@ def test_the_script_is_this(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n  pleasingly svm-grid --n-c 24 --n-gamma 24" in text
 
 
-def test_who_starts_a_module_is_told_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_starts_a_module_is_told_modules(monkeypatch):
     recorded = ["python", "-m", "pipelines.svm_grid", "--n-c", "3"]
     assert as_typed(recorded) == ["pleasingly", "svm-grid", "--n-c", "3"]
     spec = SimpleNamespace(name="pipelines.svm_grid")
@@ -95,9 +93,7 @@ def test_who_starts_a_module_is_told_modules(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize("name", typed_names())
-def test_help_is_cut_between_words(
-    name: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_is_cut_between_words(name, width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")
     words = re.sub(r"[\\\s]+", " ", shown(capsys, name, "--help"))
     monkeypatch.setenv("COLUMNS", str(width))
@@ -109,8 +105,8 @@ def test_help_is_cut_between_words(
 
 
 def test_help_has_its_groups_in_order_and_three_examples(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     text = shown(capsys, "svm-grid", "--help")
     headings = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     headings_in_order = ["data", "grid", "validation", "strategy", "model", "cluster", "run"]
@@ -119,7 +115,7 @@ def test_help_has_its_groups_in_order_and_three_examples(
     assert "2 threads" in " ".join(text[text.index("--workers") : text.index("--adaptive")].split())
 
 
-def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_the_same_everywhere(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"pleasingly {pipelines.__version__}\n"
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
@@ -128,7 +124,7 @@ def test_the_version_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("command", sorted({*typed_names()} - {"export", "report"}))
-def test_help_needs_no_heavy_import(command: str) -> None:
+def test_help_needs_no_heavy_import(command):
     heavy = ["sklearn", "dask", "distributed", "pandas", "matplotlib", "torch", "PIL", "numba"]
     predict = [["predict", "--help"]] if command == "nn-bagging" else []
     for words in [["--help"], *predict]:
@@ -153,9 +149,7 @@ def test_help_needs_no_heavy_import(command: str) -> None:
         ("data-parallel --points 600", "540 training rows"),
     ],
 )
-def test_a_dry_run_runs_nothing(
-    command: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_runs_nothing(command, words, tmp_path, capsys):
     folder = tmp_path / "none"
     extra_words = ["--dry-run", "--results", str(folder), "--cluster", "local"]
     assert main([*command.split(), *extra_words]) == 0

@@ -12,12 +12,12 @@ import pytest
 from pipelines.console import echo, phase, print_error, take_any_terminal, wrap_line
 
 
-def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_line(capsys):
     print_error("svm_grid", "first\n  second")
     assert capsys.readouterr().err == "svm-grid: first second\n"
 
 
-def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_control_character_reaches_the_terminal(capsys):
     echo("best of \x1b[31mred\x07")
     echo("image caf\udce9.png")
     print_error("svm_grid", "class '\x1b[2J' is rare")
@@ -26,7 +26,7 @@ def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture
     assert streams.err == "svm-grid: class '\\x1b[2J' is rare\n"
 
 
-def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_the_sign_shows_another(monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     take_any_terminal()
@@ -34,7 +34,7 @@ def test_a_terminal_without_the_sign_shows_another(monkeypatch: pytest.MonkeyPat
     assert written.getvalue() == b"cv error   1.39 % ? 0.22 %\n"
 
 
-def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stdout_takes_what_is_said(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     take_any_terminal()
     echo("nobody hears this")
@@ -42,7 +42,7 @@ def test_a_closed_stdout_takes_what_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     sys.stdout.close()
 
 
-def test_a_finished_program_is_not_interrupted_any_more() -> None:
+def test_a_finished_program_is_not_interrupted_any_more():
     """Python frees what it holds after its last line, for a second where much was imported."""
     program = (
         "import atexit, os, signal; from pipelines.console import flush_and_exit;"
@@ -71,7 +71,7 @@ sys.exit(4)
 """
 
 
-def test_a_command_ends_without_pythons_teardown(tmp_path: Path) -> None:
+def test_a_command_ends_without_pythons_teardown(tmp_path):
     """There a daemon thread that is in C code may abort the process."""
     (tmp_path / "pleasingly").write_text(PROGRAM)
     ended = run_program("pleasingly", tmp_path)
@@ -79,14 +79,14 @@ def test_a_command_ends_without_pythons_teardown(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "left open"
 
 
-def test_a_program_that_calls_a_command_ends_as_it_likes(tmp_path: Path) -> None:
+def test_a_program_that_calls_a_command_ends_as_it_likes(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     ended = run_program("program.py", tmp_path)
     assert (ended.returncode, ended.stderr) == (4, "")
     assert "exit function" in ended.stdout
 
 
-def run_program(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_program(name, folder):
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, name],
@@ -98,7 +98,7 @@ def run_program(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", ["-m pipelines", "-m pipelines.svm_grid", "-m pipelines.report"])
-def test_processes_that_are_commands_own(words: str, tmp_path: Path) -> None:
+def test_processes_that_are_commands_own(words, tmp_path):
     checked = "import sys; from pipelines.console import is_commands_own as own; "
     hook = f"{checked}import atexit; atexit.register(lambda: print(own(sys.modules['__main__'])))"
     (tmp_path / "sitecustomize.py").write_text(hook)
@@ -112,7 +112,7 @@ def test_processes_that_are_commands_own(words: str, tmp_path: Path) -> None:
     assert ended.stdout.endswith("True\n")
 
 
-def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     line = (
         "vote       test error 1.12 % (112 of 10,000) of a well-known set, in results/a-run/report"
@@ -125,7 +125,7 @@ def test_a_narrow_terminal_cuts_lines_between_words(monkeypatch: pytest.MonkeyPa
     assert wrap_line(line) == line
 
 
-def test_an_answered_ctrl_c_within_an_import_is_not_how_the_program_ends(tmp_path: Path) -> None:
+def test_an_answered_ctrl_c_within_an_import_is_not_how_the_program_ends(tmp_path):
     (tmp_path / "program.py").write_text(
         """
 import sys
@@ -144,7 +144,7 @@ sys.exit(1)
     assert ended.returncode == 1
 
 
-def test_what_a_terminal_obeys_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_terminal_obeys_is_written_out(capsys):
     echo("label \x1b[31mred\x9b2J \u202etxt.exe é %\ttab")
     print_error("svm_grid", "column '\x1b]0;title\x07'")
     shown = capsys.readouterr()
@@ -153,14 +153,12 @@ def test_what_a_terminal_obeys_is_written_out(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [(0.0, []), (60.0, ["refit"])])
-def test_a_phase_is_named_once_it_lasts(
-    seconds: float, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_phase_is_named_once_it_lasts(seconds, lines, monkeypatch):
     monkeypatch.setattr("pipelines.console.SECONDS_OF_SILENCE", 0.001 if seconds else 60.0)
-    echoed_lines: list[str] = []
+    echoed_lines = []
     named = threading.Event()
 
-    def note(line: str) -> None:
+    def note(line):
         echoed_lines.append(line)
         named.set()
 

@@ -17,10 +17,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +56,7 @@ LESS = {
 }
 
 
-def blocks(page: Path, language: str) -> list[str]:
+def blocks(page, language):
     return [
         text
         for block_language, text in BLOCK.findall(page.read_text())
@@ -65,9 +64,9 @@ def blocks(page: Path, language: str) -> list[str]:
     ]
 
 
-def commands() -> list[tuple[str, str]]:
+def commands():
     """Each command, with the first page that shows it."""
-    page_names: dict[str, str] = {}
+    page_names = {}
     for page in PAGES:
         for block in blocks(page, ""):
             for line in block.replace("\\\n", " ").splitlines():
@@ -77,10 +76,10 @@ def commands() -> list[tuple[str, str]]:
     return [(page, command) for command, page in page_names.items()]
 
 
-def as_module(command: str) -> str:
+def as_module(command):
     """``pleasingly NAME`` as ``python -m pipelines.NAME``, which does the same."""
 
-    def module(match: re.Match[str]) -> str:
+    def module(match):
         assert match[1] in typed_names(), match[0]
         return f"python -m pipelines.{match[1].replace('-', '_')}"
 
@@ -88,7 +87,7 @@ def as_module(command: str) -> str:
     return command.replace("pleasingly --", "python -m pipelines --")
 
 
-def run(command: str, where: Path, status: int = 0) -> str:
+def run(command, where, status=0):
     """Run a command as a process of this Python; give what it said."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     done = subprocess.run(
@@ -103,7 +102,7 @@ def run(command: str, where: Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def here(command: str, where: Path, status: int = 0) -> str:
+def here(command, where, status=0):
     """Run ``python -m MODULE OPTION...`` in this process; give what it said."""
     python, _, module, *words = shlex.split(command)
     assert python == "python"
@@ -121,14 +120,14 @@ def here(command: str, where: Path, status: int = 0) -> str:
     return output.getvalue()
 
 
-def program(module: str) -> Any:
+def program(module):
     """What ``python -m MODULE`` runs."""
     is_folder = (ROOT / module.replace(".", "/")).is_dir()
     return import_module(f"{module}.__main__" if is_folder else module)
 
 
 @pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def sandbox(tmp_path_factory):
     """A folder with the files that the pages speak of."""
     folder = tmp_path_factory.mktemp("docs")
     rng = np.random.default_rng(0)
@@ -182,7 +181,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def write_graphs(folder: Path, rng: np.random.Generator) -> None:
+def write_graphs(folder, rng):
     """One small graph in the forms that the page of PageRank reads, and two vectors on it."""
     frame = pd.DataFrame(rng.integers(0, 50, (200, 2)), columns=["from", "to"])
     frame["clicks"] = rng.integers(1, 9, 200)
@@ -194,7 +193,7 @@ def write_graphs(folder: Path, rng: np.random.Generator) -> None:
     topics.to_csv(folder / "topics.csv", index=False)
 
 
-def write_tables(folder: Path, rng: np.random.Generator) -> None:
+def write_tables(folder, rng):
     """Tables as they come: without a header line, with categories, text and rare classes."""
     frame = pd.DataFrame(rng.normal(size=(120, 4)), columns=list("abcd"))
     frame["kind"] = np.where(frame.a > 0, "setosa", "virginica")
@@ -212,7 +211,7 @@ def write_tables(folder: Path, rng: np.random.Generator) -> None:
     diabetes.frame.to_csv(folder / "diabetes.csv", index=False)
 
 
-def write_images(folder: Path, rng: np.random.Generator) -> None:
+def write_images(folder, rng):
     """Files of MNIST's form with random images."""
     folder.mkdir()
     for part, n_images in (("train", 300), ("t10k", 60)):
@@ -224,34 +223,34 @@ def write_images(folder: Path, rng: np.random.Generator) -> None:
             (folder / f"{part}-{kind}-ubyte").write_bytes(header + array.tobytes())
 
 
-def with_less(command: str, sandbox: Path) -> None:
+def with_less(command, sandbox):
     here(" ".join([command, *(less for words, less in LESS.items() if words in command)]), sandbox)
 
 
-def few_fits(command: str, sandbox: Path) -> None:
+def few_fits(command, sandbox):
     with_less(f"{command} --folds 2", sandbox)
 
 
-def small_networks(command: str, sandbox: Path) -> None:
+def small_networks(command, sandbox):
     rows = " --explain 7,18" if "--explain" in command else ""
     here(f"{command} {SMALL_NETS}{rows}", sandbox)
 
 
-def few_networks(command: str, sandbox: Path) -> None:
+def few_networks(command, sandbox):
     here(f"{command} {FEW_NETS}", sandbox)
 
 
-def small_training(command: str, sandbox: Path) -> None:
+def small_training(command, sandbox):
     points = "" if "--network" in command else " --points 600"
     small = f"--epochs 1 --batch-size 32 --repeats 1 --workers 2{points}"
     with_less(f"{command} {small}", sandbox)
 
 
-def predict(command: str, sandbox: Path) -> None:
+def predict(command, sandbox):
     here(re.sub(r"\bRUN\b", "ENSEMBLE", command), sandbox)
 
 
-def predict_images(command: str, sandbox: Path) -> None:
+def predict_images(command, sandbox):
     run = sandbox / "IMAGE_RUN"
     if not run.exists():
         grid = "--image-size 16 --n-c 2 --n-gamma 2 --folds 2 --quiet --results IMAGE_RUN"
@@ -259,7 +258,7 @@ def predict_images(command: str, sandbox: Path) -> None:
     here(re.sub(r"\bRUN\b", "IMAGE_RUN", command), sandbox)
 
 
-def predict_table(command: str, sandbox: Path) -> None:
+def predict_table(command, sandbox):
     program, _, _ = command.partition(" predict ")
     run = f"{program.rpartition('.')[2]}-run"
     if not (sandbox / run).exists():
@@ -268,19 +267,19 @@ def predict_table(command: str, sandbox: Path) -> None:
     here(re.sub(r"\bresults/\S+", run, command), sandbox)
 
 
-def dry(command: str, sandbox: Path) -> None:
+def dry(command, sandbox):
     output = here(f"{command} --dry-run", sandbox)
     assert "nothing was run" in output
     if "--cluster slurm" in command:
         assert "#SBATCH" in output
 
 
-def dry_without_ranks(command: str, sandbox: Path) -> None:
+def dry_without_ranks(command, sandbox):
     (command,) = re.findall(r"python -m .*", command)
     assert "nothing was run" in run(f"{command} --dry-run", sandbox)
 
 
-def with_own_class(command: str, sandbox: Path) -> None:
+def with_own_class(command, sandbox):
     (page,) = (page for page in PAGES if page.name == "own-estimator.md")
     (code,) = (code for code in blocks(page, "python") if "class NearestMean" in code)
     (sandbox / "mine.py").write_text(code)
@@ -288,7 +287,7 @@ def with_own_class(command: str, sandbox: Path) -> None:
     assert "mine.NearestMean" in output
 
 
-def with_own_network(command: str, sandbox: Path) -> None:
+def with_own_network(command, sandbox):
     """Before predict, of the run that the page trains."""
     if " predict " in command and not (sandbox / "own-run").exists():
         network_options = "--network nets.py:Small --results own-run"
@@ -298,21 +297,21 @@ def with_own_network(command: str, sandbox: Path) -> None:
     here(re.sub(r"\bRUN\b", "own-run", command) + few, sandbox)
 
 
-def on_gpus(command: str, sandbox: Path) -> None:
+def on_gpus(command, sandbox):
     output = here(command, sandbox, status=0 if visible_gpus() else 2)
     assert visible_gpus() or "needs a GPU" in output
 
 
-def parsed(command: str, sandbox: Path) -> None:
+def parsed(command, sandbox):
     _, _, module, *words = shlex.split(command)
     program(module)._parser().parse_args(words)
 
 
-def planned_by_make(command: str, sandbox: Path) -> None:
+def planned_by_make(command, sandbox):
     run(f"make --dry-run {command.removeprefix('make')}", ROOT)
 
 
-def extra(command: str, sandbox: Path) -> None:
+def extra(command, sandbox):
     if "download.pytorch.org" in command:  # the network is not asked
         assert command.endswith("/whl/cpu torch")
         return
@@ -321,11 +320,11 @@ def extra(command: str, sandbox: Path) -> None:
     assert set(names.split(",")) <= set(project["optional-dependencies"])
 
 
-def built(command: str, sandbox: Path) -> None:
+def built(command, sandbox):
     assert (ROOT / command.split()[-1]).is_file()
 
 
-def in_a_container(command: str, sandbox: Path) -> None:
+def in_a_container(command, sandbox):
     image, *words = command.removeprefix("apptainer run ").removeprefix("--nv ").split()
     assert image in {"pleasingly-cpu.sif", "pleasingly-gpu.sif"}
     also = "--version" if words == ["lab"] else "--dry-run"
@@ -337,12 +336,12 @@ def in_a_container(command: str, sandbox: Path) -> None:
             here(same, sandbox)
 
 
-def by_the_slurm_tests(command: str, sandbox: Path) -> None:
+def by_the_slurm_tests(command, sandbox):
     word = (re.findall(r"slurm_on_one_machine (\w+)", command) or ["up"])[0]
     assert word in (ROOT / "tests" / "integration" / "conftest.py").read_text()
 
 
-def a_file(command: str, sandbox: Path) -> None:
+def a_file(command, sandbox):
     assert command in (
         "source .venv/bin/activate",
         "conda env create --file environment.yml",
@@ -351,7 +350,7 @@ def a_file(command: str, sandbox: Path) -> None:
     )
 
 
-def without_certificate(command: str, sandbox: Path) -> None:
+def without_certificate(command, sandbox):
     assert "needs the certificate that its scheduler was started with" in here(
         command, sandbox, status=2
     )
@@ -387,7 +386,7 @@ HOW: list[tuple[str, Callable[[str, Path], None]]] = [
 ]
 
 
-def test_the_pages_show_commands() -> None:
+def test_the_pages_show_commands():
     assert len(commands()) > 30
 
 
@@ -401,7 +400,7 @@ def test_the_pages_show_commands() -> None:
         for case in commands()
     ],
 )
-def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> None:
+def test_a_command_of_the_pages_runs(page, command, sandbox):
     how = next((how for start, how in HOW if re.match(start, command)), None)
     assert how is not None, f"{page} shows a command that no rule here runs: {command}"
     how(command, sandbox)
@@ -415,9 +414,7 @@ def test_a_command_of_the_pages_runs(page: str, command: str, sandbox: Path) -> 
         for i, code in enumerate(blocks(page, "python"))
     ],
 )
-def test_a_program_of_the_pages_runs(
-    page: str, number: int, code: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_of_the_pages_runs(page, number, code, sandbox, monkeypatch):
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -429,7 +426,7 @@ def test_a_program_of_the_pages_runs(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_links_of_the_pages_lead_somewhere(page: Path) -> None:
+def test_the_links_of_the_pages_lead_somewhere(page):
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target

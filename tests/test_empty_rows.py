@@ -45,7 +45,7 @@ SEARCHED: tuple[tuple[Any, dict[str, list[Any]]], ...] = (
 
 @pytest.mark.parametrize(("X", "y", "says"), [ROWS, COLUMNS], ids=["rows", "columns"])
 @pytest.mark.parametrize("estimator", OWN, ids=lambda estimator: type(estimator).__name__)
-def test_an_estimator_refuses_it(estimator: Any, X: Any, y: Any, says: str) -> None:
+def test_an_estimator_refuses_it(estimator, X, y, says):
     with pytest.raises(ValueError, match=says):
         estimator.fit(X, y)
 
@@ -53,9 +53,7 @@ def test_an_estimator_refuses_it(estimator: Any, X: Any, y: Any, says: str) -> N
 @pytest.mark.parametrize(("X", "y", "says"), [ROWS, COLUMNS], ids=["rows", "columns"])
 @pytest.mark.parametrize(("estimator", "grid"), SEARCHED)
 @pytest.mark.parametrize("search", [GridSearch, RaceSearch])
-def test_a_search_refuses_it(
-    search: Any, estimator: Any, grid: Any, X: Any, y: Any, says: str
-) -> None:
+def test_a_search_refuses_it(search, estimator, grid, X, y, says):
     for budget in (None, 60.0):
         with pytest.raises(ValueError, match=says):
             search(estimator, grid, cv=3, time_budget=budget).fit(X, y)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import yaml
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("nn", "images", "gpu", "hpc", "notebooks")
@@ -22,7 +21,7 @@ CONDA_NAMES = {
 CONDA_ALONE = {"python", "cuda-version", "pip"}
 
 
-def conda() -> dict[str, str]:
+def conda():
     content = yaml.safe_load((ROOT / "environment.yml").read_text())
     versions = {}
     for line in content["dependencies"]:
@@ -31,7 +30,7 @@ def conda() -> dict[str, str]:
     return versions
 
 
-def pip() -> dict[str, SpecifierSet]:
+def pip():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     lines = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]
@@ -42,28 +41,28 @@ def pip() -> dict[str, SpecifierSet]:
     }
 
 
-def as_conda(specifier: SpecifierSet) -> str:
+def as_conda(specifier):
     """``==26.10.*`` is ``=26.10`` in conda's language, and ``==1.2`` is ``=1.2``."""
     return ",".join(sorted(re.sub(r"^==(.*?)(\.\*)?$", r"=\1", str(part)) for part in specifier))
 
 
-def test_both_name_the_same_packages_and_versions() -> None:
+def test_both_name_the_same_packages_and_versions():
     wanted = {name: as_conda(specifier) for name, specifier in pip().items()}
     assert {name: text for name, text in conda().items() if name not in CONDA_ALONE} == wanted
 
 
-def test_both_extras_for_gpus_are_the_same_but_for_the_cuda() -> None:
+def test_both_extras_for_gpus_are_the_same_but_for_the_cuda():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     of_cuda_12 = [line.replace("-cu13", "-cu12").replace("13x", "12x") for line in extras["gpu"]]
     assert of_cuda_12 == extras["gpu-cu12"]
 
 
-def test_conda_has_the_python_of_the_project() -> None:
+def test_conda_has_the_python_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert conda()["python"].startswith(project["requires-python"])
 
 
-def test_channels_are_those_of_rapids() -> None:
+def test_channels_are_those_of_rapids():
     content = yaml.safe_load((ROOT / "environment.yml").read_text())
     assert content["channels"] == ["rapidsai", "conda-forge", "nvidia"]

@@ -12,25 +12,25 @@ ERROR = InputError(
 )
 
 
-def test_from_python_a_parameter_reads_as_it_is() -> None:
+def test_from_python_a_parameter_reads_as_it_is():
     assert str(ERROR) == "n_c must be at least 1, got 0; use device='cpu', or folds=3"
 
 
-def test_on_a_command_line_it_is_a_flag() -> None:
+def test_on_a_command_line_it_is_a_flag():
     assert ERROR.flagged() == "--n-c must be at least 1, got 0; use --device cpu, or --folds 3"
 
 
-def test_a_caller_whose_parameter_has_another_name_names_that() -> None:
+def test_a_caller_whose_parameter_has_another_name_names_that():
     assert str(ERROR.renamed(folds="cv")).endswith("or cv=3")
 
 
-def test_it_comes_back_from_a_worker_as_it_was() -> None:
+def test_it_comes_back_from_a_worker_as_it_was():
     again = pickle.loads(pickle.dumps(ERROR))
     assert (str(again), again.flagged()) == (str(ERROR), ERROR.flagged())
 
 
 class TextlessError(Exception):
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError
 
 
@@ -46,7 +46,7 @@ class TextlessError(Exception):
     ],
     ids=repr,
 )
-def test_an_error_and_its_traceback_are_the_same_line(error: Exception, line: str) -> None:
+def test_an_error_and_its_traceback_are_the_same_line(error, line):
     assert error_line(error) == line
     try:
         raise error
@@ -54,7 +54,7 @@ def test_an_error_and_its_traceback_are_the_same_line(error: Exception, line: st
         assert error_line(traceback.format_exc()) == line
 
 
-def test_the_last_of_several_tracebacks_counts() -> None:
+def test_the_last_of_several_tracebacks_counts():
     try:
         try:
             raise KeyError("first")
@@ -64,10 +64,10 @@ def test_the_last_of_several_tracebacks_counts() -> None:
         assert error_line(traceback.format_exc()) == "OSError: second"
 
 
-def test_an_error_without_a_text_has_a_line() -> None:
+def test_an_error_without_a_text_has_a_line():
     assert error_line(TextlessError()) == "TextlessError: its text cannot be had (RuntimeError)"
 
 
 @pytest.mark.parametrize("text", ["its worker died 4 times", "  first\nsecond", ""])
-def test_text_that_is_no_traceback_is_cut_to_its_first_line(text: str) -> None:
+def test_text_that_is_no_traceback_is_cut_to_its_first_line(text):
     assert error_line(text) == (text.splitlines() or [""])[0].strip()

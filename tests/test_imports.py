@@ -13,7 +13,7 @@ from pipelines.commands import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 
-def imports_of(path: Path, modules: set[str]) -> set[str]:
+def imports_of(path, modules):
     """The modules of ours that a file imports; of a package, what is taken of it."""
     imported = set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -25,7 +25,7 @@ def imports_of(path: Path, modules: set[str]) -> set[str]:
     return imported & modules
 
 
-def graph_of_imports() -> dict[str, set[str]]:
+def graph_of_imports():
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for package in ("pipelines", "cluster_setup")
@@ -34,7 +34,7 @@ def graph_of_imports() -> dict[str, set[str]]:
     return {name: imports_of(path, {*files}) - {name} for name, path in files.items()}
 
 
-def test_a_command_is_imported_by_its_name_in_the_list_alone() -> None:
+def test_a_command_is_imported_by_its_name_in_the_list_alone():
     commands, graph = {command.module for command in COMMANDS.values()}, graph_of_imports()
     assert commands <= graph.keys()
     assert {
@@ -44,7 +44,7 @@ def test_a_command_is_imported_by_its_name_in_the_list_alone() -> None:
     } == {}
 
 
-def test_imports_have_no_circle() -> None:
+def test_imports_have_no_circle():
     graph = graph_of_imports()
     assert "pipelines.svm.search" in graph["pipelines.svm.cells"]
     order = list(TopologicalSorter(graph).static_order())

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -41,7 +40,7 @@ FACTS = {
 }
 
 
-def assert_equal_runs(folder: Path, expected: Path) -> None:
+def assert_equal_runs(folder, expected):
     tables = (
         cells(run).drop(columns="n_steps_made", errors="ignore") for run in (folder, expected)
     )
@@ -54,7 +53,7 @@ def assert_equal_runs(folder: Path, expected: Path) -> None:
     assert len(list(folder.glob("members/*"))) == len(list(expected.glob("members/*")))
 
 
-def left_off(finished: Path, folder: Path, **changes: object) -> Path:
+def left_off(finished, folder, **changes):
     """A copy of a run, as a killed launcher leaves it."""
     shutil.copytree(finished, folder)
     about = record(folder) | {"status": "running"} | changes
@@ -62,7 +61,7 @@ def left_off(finished: Path, folder: Path, **changes: object) -> Path:
     return folder
 
 
-def write_journal(folder: Path, lines: list[dict]) -> None:
+def write_journal(folder, lines):
     (folder / "journal.jsonl").write_text("".join(json.dumps(task) + "\n" for task in lines))
 
 
@@ -77,12 +76,12 @@ def write_journal(folder: Path, lines: list[dict]) -> None:
     ],
 )
 def test_a_stopped_run_is_resumed_and_ends_the_same(
-    command: str,
-    how: signal.Signals,
-    n_tasks: int,
-    tmp_path: Path,
-    undisturbed_of: Callable[[str], Path],
-) -> None:
+    command,
+    how,
+    n_tasks,
+    tmp_path,
+    undisturbed_of,
+):
     folder = tmp_path / "run"
     program = start(command, *LONGER[command], "--results", str(folder))
     wait_for_tasks(folder, n_tasks, program)
@@ -117,11 +116,11 @@ def test_a_stopped_run_is_resumed_and_ends_the_same(
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
 def test_a_finished_run_has_nothing_to_resume(
-    command: str,
-    finished_of: Callable[[str], tuple[Path, str]],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    command,
+    finished_of,
+    capsys,
+    monkeypatch,
+):
     folder, output = finished_of(command)
     before = {path: path.read_bytes() for path in folder.iterdir() if path.suffix != ".html"}
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
@@ -132,9 +131,7 @@ def test_a_finished_run_has_nothing_to_resume(
 
 
 @pytest.mark.slow
-def test_tasks_of_shared_fits_are_resumed_in_part(
-    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
-) -> None:
+def test_tasks_of_shared_fits_are_resumed_in_part(tmp_path, finished_of):
     """Of a group some rows are there: the others come out as if all had been fitted together."""
     finished, _ = finished_of("cross_validate")
     folder = left_off(finished, tmp_path / "copy")
@@ -146,9 +143,7 @@ def test_tasks_of_shared_fits_are_resumed_in_part(
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
-    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
-) -> None:
+def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(tmp_path, finished_of):
     finished, _ = finished_of("svm_grid")
     folder = left_off(finished, tmp_path / "copy")
     lines = tasks_of(folder)
@@ -163,9 +158,7 @@ def test_a_run_is_gone_on_with_from_the_folds_that_a_long_task_left(
     assert_equal_runs(folder, finished)
 
 
-def test_wall_time_and_workers_of_all_sessions_are_counted(
-    tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
-) -> None:
+def test_wall_time_and_workers_of_all_sessions_are_counted(tmp_path, finished_of):
     finished, _ = finished_of("svm_grid")
     lost = {"address": "tcp://10.0.0.9:1", "host": "lost", "gpu": None}
     # Begun at 100 s on the clock, after 5 s of earlier sessions.
@@ -181,10 +174,10 @@ def test_wall_time_and_workers_of_all_sessions_are_counted(
 
 
 def test_a_second_resumption_changes_nothing(
-    tmp_path: Path,
-    finished_of: Callable[[str], tuple[Path, str]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tmp_path,
+    finished_of,
+    capsys,
+):
     folder = left_off(finished_of("svm_grid")[0], tmp_path / "copy", argv=["the first"])
     about = record(folder)
     with Journal(folder / "journal.jsonl"):
@@ -193,9 +186,7 @@ def test_a_second_resumption_changes_nothing(
     assert record(folder) == about
 
 
-def test_a_dry_run_says_what_is_left_of_a_run(
-    tmp_path: Path, undisturbed_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_says_what_is_left_of_a_run(tmp_path, undisturbed_of, capsys):
     finished = undisturbed_of("svm_grid")
     cluster = record(finished)["cluster"] | {"n_workers": 2}
     folder = left_off(
@@ -204,7 +195,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
     lines = [task | {"seconds": 4.8} for task in tasks_of(folder)]
     first_lines = lines[:25]  # two minutes in all
 
-    def resume_line() -> str:
+    def resume_line():
         assert main(["--resume", str(folder), "--dry-run"]) == 0
         (line,) = [text for text in capsys.readouterr().out.splitlines() if "resume" in text]
         return line
@@ -222,7 +213,7 @@ def test_a_dry_run_says_what_is_left_of_a_run(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path):
     """The task at work cannot be ended, and the program does not wait for it."""
     folder = tmp_path / "run"
     long = ["--cluster", "threads", "--n-c", "60", "--n-gamma", "500", "--results", str(folder)]
@@ -238,9 +229,7 @@ def test_ctrl_c_ends_a_run_on_threads_at_once_with_its_rows(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_what_a_terminal_sends_to_all_processes_ends_a_run_in_a_line(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_what_a_terminal_sends_to_all_processes_ends_a_run_in_a_line(number, tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
     try:
         folder = tmp_path / "run"
@@ -257,10 +246,8 @@ def test_what_a_terminal_sends_to_all_processes_ends_a_run_in_a_line(
     assert record(folder)["status"] == "stopped"
 
 
-def test_an_interrupt_before_the_run_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(*arguments: object) -> None:
+def test_an_interrupt_before_the_run_is_one_line(monkeypatch, capsys):
+    def interrupt(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipelines.run.job.run_job", interrupt)
@@ -270,7 +257,7 @@ def test_an_interrupt_before_the_run_is_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ['"$@" | true', '"$@" >&- 2>&-'])
-def test_nobody_needs_to_listen(line: str, tmp_path: Path) -> None:
+def test_nobody_needs_to_listen(line, tmp_path):
     """``"$@"`` in the line of bash is the command."""
     folder = tmp_path / "run"
     small = [*SMALL["svm_grid"], "--cluster", "threads"]
@@ -282,7 +269,7 @@ def test_nobody_needs_to_listen(line: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_ascii_terminal(finished_of: Callable[[str], tuple[Path, str]]) -> None:
+def test_an_ascii_terminal(finished_of):
     done = subprocess.run(
         command_line("svm_grid", "--resume", str(finished_of("svm_grid")[0])),
         capture_output=True,
@@ -294,7 +281,7 @@ def test_an_ascii_terminal(finished_of: Callable[[str], tuple[Path, str]]) -> No
     assert " % ? " in done.stdout  # for the sign of plus and minus
 
 
-def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone(tmp_path):
     words = command_line("svm_grid", "--dry-run", "--cluster", "local")
     line = f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"'
     done = subprocess.run(
@@ -345,9 +332,7 @@ except RuntimeError as error:
 @pytest.mark.parametrize(
     ("script", "status"), [(AS_A_COMMAND, 1), (FROM_PYTHON, 0)], ids=["command", "Python"]
 )
-def test_nobody_waits_for_a_thread_that_nothing_interrupts(
-    script: str, status: int, tmp_path: Path
-) -> None:
+def test_nobody_waits_for_a_thread_that_nothing_interrupts(script, status, tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
     words = ["--estimator", "endless.Endless", "--cluster", "threads", "--results", "run"]
     program = subprocess.Popen(

@@ -79,3 +79,23 @@ def test_a_public_name_stands_for_one_thing():
                 files[node.name].append(path)
     several = {name: paths for name, paths in files.items() if len(paths) > 1}
     assert several.keys() <= OF_EVERY_COMMAND | OF_EVERY_CLUSTER, several
+
+
+def test_tests_carry_no_types():
+    functions = (
+        (path, node)
+        for path, tree in modules("tests")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    typed = [
+        f"{path}:{function.lineno} {function.name}"
+        for path, function in functions
+        if function.returns
+        or any(
+            argument.annotation
+            for argument in ast.walk(function.args)
+            if isinstance(argument, ast.arg)
+        )
+    ]
+    assert not typed

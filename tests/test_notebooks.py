@@ -46,7 +46,7 @@ FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
         for i, path in enumerate(NOTEBOOKS)
     ],
 )
-def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs(notebook, tmp_path):
     """Cell by cell, in a Jupyter kernel beside the notebook.
 
     nbconvert and nbmake wait for each reply by pyzmq's asyncio sockets, which on a busy machine
@@ -72,13 +72,13 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
         kernel.shutdown_kernel(now=True)
 
 
-def test_what_is_told_less_is_there() -> None:
+def test_what_is_told_less_is_there():
     cells = [cell for path in NOTEBOOKS for cell in json.loads(path.read_text())["cells"]]
     text = "\n".join("".join(cell["source"]) for cell in cells)
     assert [words for words in LESS if words not in text] == []
 
 
-def test_all_eight_are_here() -> None:
+def test_all_eight_are_here():
     assert [path.stem for path in NOTEBOOKS] == [
         "01_svm_grid",
         "02_nn_bagging",
@@ -92,7 +92,7 @@ def test_all_eight_are_here() -> None:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_short_and_kept_without_outputs(notebook: Path) -> None:
+def test_a_notebook_is_short_and_kept_without_outputs(notebook):
     cells = json.loads(notebook.read_text())["cells"]
     assert len(cells) < 15
     for cell in cells:
@@ -101,7 +101,7 @@ def test_a_notebook_is_short_and_kept_without_outputs(notebook: Path) -> None:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_says_how_long_it_takes_and_calls_python(notebook: Path) -> None:
+def test_a_notebook_says_how_long_it_takes_and_calls_python(notebook):
     cells = json.loads(notebook.read_text())["cells"]
     assert "*Two cores: about" in "".join(cells[0]["source"])
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
@@ -109,12 +109,12 @@ def test_a_notebook_says_how_long_it_takes_and_calls_python(notebook: Path) -> N
     assert ".main([" not in code.replace('.main(["predict"', "")
 
 
-def test_there_are_pages_and_each_is_of_a_notebook() -> None:
+def test_there_are_pages_and_each_is_of_a_notebook():
     assert [page.stem for page in RENDERED] == [path.stem for path in NOTEBOOKS]
 
 
 @pytest.mark.parametrize("page", RENDERED, ids=lambda page: page.stem)
-def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page: Path) -> None:
+def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page):
     """``python docs/render_notebooks.py NAME`` makes a page anew."""
     notebook = NOTEBOOKS[0].parent / f"{page.stem}.ipynb"
     text = page.read_text()
@@ -133,7 +133,7 @@ def test_a_page_has_the_cells_of_its_notebook_and_figures_that_are_there(page: P
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_has_no_logic_of_its_own(notebook: Path) -> None:
+def test_a_notebook_has_no_logic_of_its_own(notebook):
     cells = json.loads(notebook.read_text())["cells"]
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     words = code.split()
@@ -145,8 +145,8 @@ def test_a_notebook_has_no_logic_of_its_own(notebook: Path) -> None:
 
 @pytest.mark.slow
 def test_make_notebooks_takes_another_port_for_dashboards_where_the_usual_is_taken(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The panel's address is read from the JupyterLab that runs."""
     pytest.importorskip("jupyterlab", reason="it comes with the extra notebooks")
     start = NOTEBOOKS[0].parent / "settings" / "start.py"
@@ -188,7 +188,7 @@ def test_make_notebooks_takes_another_port_for_dashboards_where_the_usual_is_tak
     )
 
 
-def test_a_run_of_that_jupyterlab_has_its_dashboard_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_that_jupyterlab_has_its_dashboard_there(monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]  # bound, and nobody listens

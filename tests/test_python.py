@@ -10,7 +10,7 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import pandas as pd
 import pytest
@@ -29,7 +29,7 @@ PROGRAMS = [
 ]
 
 
-def code_of(path: Path) -> str:
+def code_of(path):
     if path.suffix == ".md":
         return "\n".join(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S))
     cells = json.loads(path.read_text())["cells"]
@@ -37,12 +37,12 @@ def code_of(path: Path) -> str:
     return re.sub(r"^%.*$", "", code, flags=re.MULTILINE)
 
 
-def test_the_package_shows_its_public_names() -> None:
+def test_the_package_shows_its_public_names():
     assert set(dir(pipelines)) == {*pipelines.__all__, "__version__"}
     assert all(hasattr(pipelines, name) for name in pipelines.__all__)
 
 
-def test_no_two_things_have_one_name() -> None:
+def test_no_two_things_have_one_name():
     for name in pipelines.__all__:
         member = getattr(pipelines, name)
         places = {
@@ -54,7 +54,7 @@ def test_no_two_things_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
-def test_what_is_shown_is_public(path: Path) -> None:
+def test_what_is_shown_is_public(path):
     for node in ast.walk(ast.parse(code_of(path))):
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in (
             "pipelines",
@@ -65,7 +65,7 @@ def test_what_is_shown_is_public(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_the_signature_of_its_options(name: str) -> None:
+def test_a_command_has_the_signature_of_its_options(name):
     command = getattr(pipelines, name)
     options = {field.name: field for field in fields(command.Options)}
     parameters = inspect.signature(command.run).parameters
@@ -81,14 +81,14 @@ def test_a_command_has_the_signature_of_its_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_shows_what_is_called(name: str) -> None:
+def test_a_command_shows_what_is_called(name):
     module = getattr(pipelines, name)
     assert dir(module) == ["main", "run"]
     assert module.Options is module.JOB.options_class
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_documents_every_option(name: str) -> None:
+def test_a_command_documents_every_option(name):
     run = getattr(pipelines, name).run
     described = parameters_of(run)
     assert set(described) == set(inspect.signature(run).parameters)
@@ -101,7 +101,7 @@ def test_a_command_documents_every_option(name: str) -> None:
     assert described["seed"][1].endswith("at least 0 and at most 4,294,967,295.")
 
 
-def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
+def parameters_of(documented):
     """The type line and the text of every parameter in a docstring of numpy's form."""
     text = inspect.cleandoc(documented.__doc__)
     (section,) = re.findall(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+$|\Z)", text, re.M | re.S)
@@ -122,7 +122,7 @@ def parameters_of(documented: Any) -> dict[str, tuple[str, str]]:
         "RandomGraph",
     ],
 )
-def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name: str) -> None:
+def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name):
     member = getattr(pipelines, name)
     described = parameters_of(member)
     parameters = inspect.signature(member).parameters
@@ -133,7 +133,7 @@ def test_a_docstring_says_the_meaning_and_default_of_every_parameter(name: str) 
             assert "optional" in kind or "default" in kind, parameter.name
 
 
-def test_parameters_have_scikit_learns_names() -> None:
+def test_parameters_have_scikit_learns_names():
     searches = ("SVMGridSearch", "GridSearch", "RaceSearch")
     for name in ("PathSVC", "PathSVR", *searches, "compute_pagerank"):
         assert "n_jobs" in inspect.signature(getattr(pipelines, name)).parameters
@@ -141,7 +141,7 @@ def test_parameters_have_scikit_learns_names() -> None:
     assert {"n_estimators", "n_iter", "standardize"} <= set(names)
 
 
-def test_a_mistyped_parameter_is_named_with_the_nearest() -> None:
+def test_a_mistyped_parameter_is_named_with_the_nearest():
     with pytest.raises(InputError, match=r"^n_gama is not a parameter .* did you mean n_gamma\?"):
         svm_grid.run(n_gama=3)
     with pytest.raises(InputError, match=r"help\(run\) lists them"):
@@ -150,21 +150,21 @@ def test_a_mistyped_parameter_is_named_with_the_nearest() -> None:
         svm_grid.run("digits")
 
 
-def test_an_error_of_the_cluster_names_the_parameter() -> None:
+def test_an_error_of_the_cluster_names_the_parameter():
     with pytest.raises(ClusterError, match=r"^cluster must be .*, got 'srun'"):
         svm_grid.run(cluster="srun")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("python") / "run"
     options = {"limit": 200, "n_c": 2, "n_gamma": 2, "folds": 2, "cluster": "threads"}
-    result: Run = svm_grid.run(**options, results=folder, quiet=True)
+    result = svm_grid.run(**options, results=folder, quiet=True)
     assert result.path == folder
     return result
 
 
-def test_a_run_has_the_answer_its_tables_and_its_figures(run: Run) -> None:
+def test_a_run_has_the_answer_its_tables_and_its_figures(run):
     assert run.best is not None
     assert {"C", "gamma", "error_mean"} <= set(run.best)
     assert 0 <= (run.test_error or 0) < 0.5
@@ -176,28 +176,28 @@ def test_a_run_has_the_answer_its_tables_and_its_figures(run: Run) -> None:
     assert repr(Run(run.path)).startswith(f"Run({str(run.path)!r})\n")
 
 
-def test_a_runs_model_predicts(run: Run) -> None:
+def test_a_runs_model_predicts(run):
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     assert (run.model.predict(X[:200]) == y[:200]).mean() > 0.8
 
 
-def test_a_notebook_shows_the_cards_and_a_link(run: Run) -> None:
+def test_a_notebook_shows_the_cards_and_a_link(run):
     html = run._repr_html_()
     assert "cv error" in html
     assert "test error" in html
     assert 'report.html">' in html
 
 
-def test_a_run_opens_its_page(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
+def test_a_run_opens_its_page(run, monkeypatch):
+    opened = []
     monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
     assert run.open()
     assert opened == [run.page.resolve().as_uri()]
 
 
-def test_where_there_is_no_run_it_is_said(tmp_path: Path) -> None:
+def test_where_there_is_no_run_it_is_said(tmp_path):
     nothing = svm_grid.run(results=tmp_path / "none", dry_run=True, quiet=True)
     assert nothing.figures == {}
     assert "none" in nothing._repr_html_()
@@ -207,7 +207,7 @@ def test_where_there_is_no_run_it_is_said(tmp_path: Path) -> None:
         nothing.open()
 
 
-def test_lists_are_taken_where_the_command_line_has_commas() -> None:
+def test_lists_are_taken_where_the_command_line_has_commas():
     from pipelines.parallel.options import TrainingOptions
     from pipelines.run.function import words_of
 

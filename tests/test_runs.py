@@ -18,7 +18,7 @@ from tests.report.conftest import KEPT
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     for name in ("svm_grid-finished", "svm_grid-interrupted", "nn_bagging-finished"):
@@ -26,13 +26,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def lines_of(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[list[str], list[str]]:
+def lines_of(capsys, *argv):
     assert main(argv) == 0
     out, err = capsys.readouterr()
     return out.splitlines(), err.splitlines()
 
 
-def test_a_wide_window_has_every_column(folder, capsys) -> None:
+def test_a_wide_window_has_every_column(folder, capsys):
     lines, complaints = lines_of(capsys)
     heads = "name started (UTC) command data best cv error test error status time"
     assert " ".join(lines[0].split()) == heads
@@ -46,7 +46,7 @@ def test_a_wide_window_has_every_column(folder, capsys) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
-def test_no_line_is_wider_than_the_window(folder, capsys, monkeypatch, width) -> None:
+def test_no_line_is_wider_than_the_window(folder, capsys, monkeypatch, width):
     record = json.loads((folder / "svm_grid-finished" / "run.json").read_text())
     record["dataset"]["name"] = "measurements of the second campaign.csv"
     (folder / "svm_grid-finished" / "run.json").write_text(json.dumps(record))
@@ -62,7 +62,7 @@ def test_no_line_is_wider_than_the_window(folder, capsys, monkeypatch, width) ->
         assert (head in heads) != (head in left_out), "what is left out is said"
 
 
-def test_rows_are_chosen_and_sorted(folder, capsys) -> None:
+def test_rows_are_chosen_and_sorted(folder, capsys):
     lines, complaints = lines_of(
         capsys, "results", "--sort", "test_error", "--where", "test_error<9%"
     )
@@ -81,7 +81,7 @@ def test_rows_are_chosen_and_sorted(folder, capsys) -> None:
     assert lines == ["0 of 3 runs"]
 
 
-def test_csv_has_all_digits_and_every_column(folder, capsys) -> None:
+def test_csv_has_all_digits_and_every_column(folder, capsys):
     (folder / "svm_grid-finished").rename(folder / "a, b\x1b[31m")
     assert main(["--format", "csv", "--sort", "cv_error"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -91,7 +91,7 @@ def test_csv_has_all_digits_and_every_column(folder, capsys) -> None:
     assert rows[1]["cv_error"] == ""
 
 
-def test_damaged_runs_are_named_in_a_line_and_no_more_than_a_few(folder, capsys) -> None:
+def test_damaged_runs_are_named_in_a_line_and_no_more_than_a_few(folder, capsys):
     for i in range(13):
         (folder / f"damaged-{i:02d}").mkdir()
         (folder / f"damaged-{i:02d}" / "run.json").write_text("{")
@@ -104,7 +104,7 @@ def test_damaged_runs_are_named_in_a_line_and_no_more_than_a_few(folder, capsys)
     assert complaints[-1] == "runs: left out: 3 more"
 
 
-def test_a_folder_without_runs_is_said_to_have_none(folder, capsys) -> None:
+def test_a_folder_without_runs_is_said_to_have_none(folder, capsys):
     (folder / "empty").mkdir()
     lines, complaints = lines_of(capsys, "results/empty")
     assert lines == ["0 runs"]
@@ -128,7 +128,7 @@ def test_a_folder_without_runs_is_said_to_have_none(folder, capsys) -> None:
         (["results", "other"], "other is not an option of this command"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_2(folder, capsys, argv, words) -> None:
+def test_a_mistake_is_one_line_and_status_2(folder, capsys, argv, words):
     assert main(argv) == 2
     out, err = capsys.readouterr()
     (line,) = err.splitlines()
@@ -137,7 +137,7 @@ def test_a_mistake_is_one_line_and_status_2(folder, capsys, argv, words) -> None
     assert out == ""
 
 
-def test_a_page_is_written_in_place_of_the_table(folder, capsys) -> None:
+def test_a_page_is_written_in_place_of_the_table(folder, capsys):
     (folder / "broken").mkdir()
     (folder / "broken" / "run.json").write_text("{")
     (folder / "svm_grid-finished" / "report.html").write_text("")
@@ -151,7 +151,7 @@ def test_a_page_is_written_in_place_of_the_table(folder, capsys) -> None:
     assert ">nn_bagging-finished</td>" in text, "which has no page"
 
 
-def test_nothing_heavy_is_imported_for_a_table(folder) -> None:
+def test_nothing_heavy_is_imported_for_a_table(folder):
     heavy = ["pandas", "matplotlib", "sklearn", "dask", "distributed", "torch", "scipy"]
     code = (
         "import sys; sys.argv[0] = '-m'; from pipelines.runs import main; main([]); "

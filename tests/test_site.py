@@ -9,7 +9,6 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
@@ -34,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_every_public_name_has_its_reference(site: Path) -> None:
+def test_every_public_name_has_its_reference(site):
     page = "".join(
         (site / "reference" / f"{name}.html").read_text() for name in ("estimators", "commands")
     )
@@ -45,7 +44,7 @@ def test_every_public_name_has_its_reference(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_page_is_reached_and_its_figures_are_there(site: Path) -> None:
+def test_every_page_is_reached_and_its_figures_are_there(site):
     start = (site / "index.html").read_text()
     for page in (ROOT / "docs").rglob("*.md"):
         built = page.relative_to(ROOT / "docs").with_suffix(".html")
@@ -100,11 +99,11 @@ SEARCHES = {
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_fields_words_find_their_page_first(site: Path, browser: Any) -> None:
+def test_the_fields_words_find_their_page_first(site, browser):
     """By the search of the built site, which is opened as a file, as a person would."""
     assert sum(map(len, SEARCHES.values())) >= 40
     page = browser.new_page()
-    elsewhere: list[str] = []
+    elsewhere = []
     page.on("request", lambda request: elsewhere.append(request.url))
     page.goto((site / "index.html").as_uri())
     field = page.locator("input.md-search__input")
@@ -130,7 +129,7 @@ def test_the_fields_words_find_their_page_first(site: Path, browser: Any) -> Non
     assert not [url for url in elsewhere if url.startswith("http")]
 
 
-def test_every_entry_of_the_glossary_leads_to_a_page() -> None:
+def test_every_entry_of_the_glossary_leads_to_a_page():
     lines = (ROOT / "docs" / "glossary.md").read_text().split("\n- **")[1:]
     spec = spec_from_file_location("words", ROOT / "docs" / "words.py")
     assert spec is not None
@@ -147,7 +146,7 @@ def test_every_entry_of_the_glossary_leads_to_a_page() -> None:
 
 
 @pytest.mark.slow
-def test_the_reference_says_what_to_import(site: Path) -> None:
+def test_the_reference_says_what_to_import(site):
     for name in ("estimators", "commands", "clusters"):
         page = (site / "reference" / f"{name}.html").read_text()
         heads = re.findall(r'<h2 [^>]*class="doc doc-heading">(.*?)</h2>', page, re.DOTALL)

@@ -18,8 +18,8 @@ from pipelines.sklearn_private import LOCATIONS, TRIED
 ROOT = Path(__file__).parents[1]
 
 
-def private_imports(source: str) -> list[str]:
-    names: list[str] = []
+def private_imports(source):
+    names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
@@ -27,18 +27,16 @@ def private_imports(source: str) -> list[str]:
     return [name for name in names if re.match(r"sklearn\b.*\._(?!_)", name)]
 
 
-def versions_in(file: str, pin: str) -> list[Version]:
+def versions_in(file, pin):
     return [Version(text) for text in re.findall(f"{pin}([0-9.]+)", (ROOT / file).read_text())]
 
 
-def test_the_installed_version_has_every_name() -> None:
+def test_the_installed_version_has_every_name():
     assert all(callable(getattr(sklearn_private, name)) for name in LOCATIONS)
 
 
 @pytest.mark.parametrize("names", [("sklearn.base", "_gone"), ("sklearn._gone", "_fit_context")])
-def test_a_name_that_is_gone_is_told_in_one_line(
-    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_is_gone_is_told_in_one_line(names, monkeypatch):
     monkeypatch.setitem(LOCATIONS, "fit_context", names)
     with pytest.raises(ImportError) as error:
         from pipelines.sklearn_private import fit_context  # noqa: F401
@@ -48,11 +46,11 @@ def test_a_name_that_is_gone_is_told_in_one_line(
     )
 
 
-def test_a_name_that_is_none_of_these_is_no_attribute() -> None:
+def test_a_name_that_is_none_of_these_is_no_attribute():
     assert not hasattr(sklearn_private, "clone")
 
 
-def test_no_other_file_imports_a_private_name() -> None:
+def test_no_other_file_imports_a_private_name():
     assert private_imports(
         "import sklearn.utils._mask\n"
         "from sklearn import __version__, _config\n"
@@ -69,7 +67,7 @@ def test_no_other_file_imports_a_private_name() -> None:
     assert {path: names for path in files if (names := private_imports(path.read_text()))} == {}
 
 
-def test_only_what_is_used_is_imported() -> None:
+def test_only_what_is_used_is_imported():
     program = """
 import sys
 import pipelines.sklearn_private
@@ -80,6 +78,6 @@ assert not {"sklearn.metrics", "sklearn.model_selection"} & {*sys.modules}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
-def test_the_versions_tried_are_the_lowest_allowed_and_the_pinned() -> None:
+def test_the_versions_tried_are_the_lowest_allowed_and_the_pinned():
     assert [Version(TRIED[0])] == versions_in("pyproject.toml", '"scikit-learn>=')
     assert Version(TRIED[-1]) == max(versions_in("constraints.txt", r"(?m)^scikit-learn=="))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ from pipelines import warm_up
 from pipelines.svm import compiled
 
 
-def output_lines(*words: str, **environment: str) -> list[str]:
+def output_lines(*words, **environment):
     done = subprocess.run(
         [sys.executable, "-m", "pipelines", *words],
         env=os.environ | environment,
@@ -26,7 +24,7 @@ def output_lines(*words: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_is_there_is_not_compiled_again_and_said_where_it_is() -> None:
+def test_what_is_there_is_not_compiled_again_and_said_where_it_is():
     output_lines("warm-up", "--device", "cpu")
     for line, folder in zip(
         output_lines("warm-up", "--device", "cpu"), ("cpu", "graph"), strict=True
@@ -36,8 +34,8 @@ def test_what_is_there_is_not_compiled_again_and_said_where_it_is() -> None:
 
 
 @pytest.mark.slow
-def test_runs_after_it_compile_nothing(tmp_path: Path) -> None:
-    def kept() -> set[Path]:
+def test_runs_after_it_compile_nothing(tmp_path):
+    def kept():
         return {*tmp_path.rglob("*.nbc")}
 
     cache_variables = {"NUMBA_CACHE_DIR": str(tmp_path / "numba")}
@@ -57,10 +55,8 @@ def test_runs_after_it_compile_nothing(tmp_path: Path) -> None:
     assert kept() == before
 
 
-def test_what_cannot_be_kept_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def solve() -> None:
+def test_what_cannot_be_kept_is_an_error(monkeypatch, capsys, tmp_path):
+    def solve():
         compiled.COMPILED.append(tmp_path / "none" / "a.nbi")
 
     monkeypatch.setattr(warm_up, "parts", lambda device: [("all", solve)])
@@ -78,12 +74,12 @@ def test_what_cannot_be_kept_is_an_error(
     ],
 )
 def test_without_a_gpu_of_use_there_are_no_kernels(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    gpus: list[Gpu],
-    lack: Lack | None,
-    why: str,
-) -> None:
+    monkeypatch,
+    capsys,
+    gpus,
+    lack,
+    why,
+):
     monkeypatch.setattr(warm_up, "visible_gpus", lambda: gpus)
     monkeypatch.setattr(warm_up, "cuda_lack", lambda: lack)
     assert len([*warm_up.parts("auto")]) == 2
@@ -92,13 +88,13 @@ def test_without_a_gpu_of_use_there_are_no_kernels(
 
 
 def test_kernels_of_all_block_sizes_are_compiled_with_newtons_method_and_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     from pipelines.svm.cuda import path
 
     combinations = set[tuple[int, bool]]()
 
-    def search(*problem: Any, launching: Any, xp: Any) -> None:
+    def search(*problem, launching, xp):
         combinations.add((launching.block_size, launching.hard_members is None))
 
     monkeypatch.setattr(path, "cross_validate_path_cuda", search)

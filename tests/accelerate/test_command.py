@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ print(cross_val_score(Mine(), X, y).tolist())
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
+def script(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "beside.py").write_text("NUMBER = 7\n")
@@ -58,7 +57,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(folder, *words):
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, *words]
     return subprocess.run(
@@ -71,7 +70,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_script_prints_what_it_prints_without(script: Path, tmp_path: Path) -> None:
+def test_a_script_prints_what_it_prints_without(script, tmp_path):
     words = [str(script.relative_to(tmp_path)), "--epochs", "3", "-m", "--help"]
     plain = run(tmp_path, *words)
     ours = run(tmp_path, "-m", "pipelines.accelerate", *words)
@@ -82,7 +81,7 @@ def test_a_script_prints_what_it_prints_without(script: Path, tmp_path: Path) ->
     assert second.startswith("cross_val_score(Mine): 5 fits asked, 5 made, ")
 
 
-def test_a_module_and_a_table(script: Path) -> None:
+def test_a_module_and_a_table(script):
     plain = run(script.parent, "-m", "script", "3")
     ours = run(script.parent, "-m", "pipelines.accelerate", "--table", "-m", "script", "3")
     assert ours.returncode == 0, ours.stderr
@@ -95,7 +94,7 @@ def test_a_module_and_a_table(script: Path) -> None:
     assert quiet.stderr == ""
 
 
-def test_workers_of_a_cluster_make_the_fits(script: Path) -> None:
+def test_workers_of_a_cluster_make_the_fits(script):
     plain = run(script.parent, "script.py")
     where = ["--cluster", "local", "--workers", "2", "--dashboard", "off"]
     command = ["-m", "pipelines.accelerate", *where, "--results", "kept", "script.py"]
@@ -112,7 +111,7 @@ def test_workers_of_a_cluster_make_the_fits(script: Path) -> None:
     ("ending", "status"),
     [("raise ValueError('bad')", 1), ("sys.exit(5)", 5), ("sys.exit('gone')", 1), ("", 0)],
 )
-def test_the_status_is_the_scripts(script: Path, ending: str, status: int) -> None:
+def test_the_status_is_the_scripts(script, ending, status):
     script.write_text(f"{SCRIPT}\n{ending}\n")
     plain = run(script.parent, "script.py")
     ours = run(script.parent, "-m", "pipelines.accelerate", "script.py")
@@ -137,12 +136,12 @@ def test_the_status_is_the_scripts(script: Path, ending: str, status: int) -> No
     ],
 )
 def test_bad_input_is_one_line(
-    script: Path,
-    argv: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    script,
+    argv,
+    message,
+    capsys,
+    monkeypatch,
+):
     monkeypatch.chdir(script.parent)
     assert main(argv) == 2
     output = capsys.readouterr()
@@ -152,7 +151,7 @@ def test_bad_input_is_one_line(
     assert message in line
 
 
-def test_our_words_end_where_the_script_begins() -> None:
+def test_our_words_end_where_the_script_begins():
     assert split_command_line(["--table", "--cluster", "local", "s.py", "--table"]) == (
         ["--table", "--cluster", "local"],
         ["s.py", "--table"],
@@ -165,12 +164,12 @@ def test_our_words_end_where_the_script_begins() -> None:
 
 
 @pytest.fixture
-def undone() -> Iterator[None]:
+def undone():
     yield
     stop()
 
 
-def test_a_process_is_accelerated(undone: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_is_accelerated(undone, capsys):
     plain = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3).fit(X, y)
     acceleration = pipelines.accelerate(report=False)
     assert isinstance(get_active_backend()[0], SearchBackend)
@@ -187,7 +186,7 @@ def test_a_process_is_accelerated(undone: None, capsys: pytest.CaptureFixture[st
     joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(-i) for i in range(3))
 
 
-def test_the_backend_goes_by_its_name() -> None:
+def test_the_backend_goes_by_its_name():
     with parallel_config("pleasingly", n_jobs=2):
         backend, n_jobs = get_active_backend()
         assert isinstance(backend, SearchBackend)
@@ -198,20 +197,18 @@ def test_the_backend_goes_by_its_name() -> None:
 class Events:
     """Those of a notebook."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.functions: list[Any] = []
 
-    def register(self, event: str, function: Any) -> None:
+    def register(self, event, function):
         assert event == "post_run_cell"
         self.functions.append(function)
 
-    def unregister(self, event: str, function: Any) -> None:
+    def unregister(self, event, function):
         self.functions.remove(function)
 
 
-def test_a_notebook_says_it_after_each_cell(
-    undone: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_notebook_says_it_after_each_cell(undone, capsys):
     class Shell:
         events = Events()
 
@@ -228,7 +225,7 @@ def test_a_notebook_says_it_after_each_cell(
     assert not isinstance(get_active_backend()[0], SearchBackend)
 
 
-def test_a_script_that_searches_nothing_waits_for_none_of_our_rooms(tmp_path: Path) -> None:
+def test_a_script_that_searches_nothing_waits_for_none_of_our_rooms(tmp_path):
     rooms = ["pipelines.data.tables", "pipelines.search.tasks", "pipelines.svm", "distributed"]
     script = f"import sys\nprint([room for room in {rooms} if room in sys.modules])\n"
     (tmp_path / "script.py").write_text(script)

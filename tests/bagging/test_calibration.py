@@ -22,7 +22,7 @@ from pipelines.bagging.calibration import (
 from pipelines.search.scoring import log_loss
 
 
-def drawn(n_rows: int, n_classes: int, sharpness: float) -> tuple[np.ndarray, np.ndarray]:
+def drawn(n_rows, n_classes, sharpness):
     """Draw probabilities, classes by them, and make them too certain or too uncertain."""
     rng = np.random.default_rng(3)
     logits = rng.normal(size=(n_rows, n_classes)) * 1.5
@@ -33,11 +33,11 @@ def drawn(n_rows: int, n_classes: int, sharpness: float) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("sharpness", [0.4, 1.0, 2.5])
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_the_temperature_is_where_the_loss_has_no_slope(sharpness: float, n_classes: int) -> None:
+def test_the_temperature_is_where_the_loss_has_no_slope(sharpness, n_classes):
     p, truth = drawn(500, n_classes, sharpness)
     logits = np.log(p + 1e-12)
 
-    def slope(inverse: float) -> float:
+    def slope(inverse):
         expected = (softmax(inverse * logits, axis=1) * logits).sum(axis=1)
         return float(np.mean(expected - logits[np.arange(500), truth]))
 
@@ -55,7 +55,7 @@ def test_the_temperature_is_where_the_loss_has_no_slope(sharpness: float, n_clas
 )
 @pytest.mark.filterwarnings("ignore:Since FrozenEstimator does not appear to accept sample_weight")
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_it_is_scikit_learns(n_classes: int) -> None:
+def test_it_is_scikit_learns(n_classes):
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 
@@ -74,7 +74,7 @@ def test_it_is_scikit_learns(n_classes: int) -> None:
 
 
 @pytest.mark.parametrize("sharpness", [0.1, 30.0])
-def test_the_most_probable_class_stays(sharpness: float) -> None:
+def test_the_most_probable_class_stays(sharpness):
     p, truth = drawn(300, 4, sharpness)
     scaled = TemperatureScaling.of(p, truth).scaled(p.astype(np.float32))
     np.testing.assert_allclose(scaled.sum(axis=1), 1, rtol=1e-12)
@@ -82,7 +82,7 @@ def test_the_most_probable_class_stays(sharpness: float) -> None:
 
 
 @pytest.mark.parametrize("n_wrong", [0, LEAST_EVENTS - 1, LEAST_EVENTS])
-def test_too_few_wrong_rows_change_nothing(n_wrong: int) -> None:
+def test_too_few_wrong_rows_change_nothing(n_wrong):
     """All right: the least loss is at no uncertainty at all, which one new row would refute."""
     truth = np.arange(200) % 2
     p = np.where(np.eye(2)[truth] == 1, 0.9, 0.1)
@@ -98,12 +98,12 @@ def test_too_few_wrong_rows_change_nothing(n_wrong: int) -> None:
     np.testing.assert_array_equal(fit.scaled(p), p)
 
 
-def test_without_rows_nothing_is_fitted() -> None:
+def test_without_rows_nothing_is_fitted():
     assert TemperatureScaling.of(np.empty((0, 3)), np.empty(0, dtype=int)) == UNSCALED
     assert "no row was left out" in UNSCALED.line
 
 
-def test_rows_without_weight_do_not_count() -> None:
+def test_rows_without_weight_do_not_count():
     p, truth = drawn(400, 3, 2.0)
     half = np.arange(400) < 200
     np.testing.assert_allclose(
@@ -113,7 +113,7 @@ def test_rows_without_weight_do_not_count() -> None:
     )
 
 
-def test_an_ensemble_says_what_its_temperature_did() -> None:
+def test_an_ensemble_says_what_its_temperature_did():
     X, y = load_wine(return_X_y=True)
     y = np.where(np.random.default_rng(0).random(len(y)) < 0.3, (y + 1) % 3, y)  # wrong labels
     nets = BaggedNets(random_state=0).fit(X, y)
@@ -132,7 +132,7 @@ def test_an_ensemble_says_what_its_temperature_did() -> None:
     assert weighted.n_rows <= weights.sum() < fit.n_rows
 
 
-def test_out_of_bag_rows_look_no_better_than_new_ones() -> None:
+def test_out_of_bag_rows_look_no_better_than_new_ones():
     """Labels by chance: rows that chose when to stop would look as if something was learned."""
     losses = []
     for seed in range(5):
@@ -143,7 +143,7 @@ def test_out_of_bag_rows_look_no_better_than_new_ones() -> None:
     assert np.mean(losses) > 0.77  # 0.79; of rows that chose themselves 0.75
 
 
-def test_the_temperature_of_many_members_lies_on_the_line_of_fewer() -> None:
+def test_the_temperature_of_many_members_lies_on_the_line_of_fewer():
     p, truth = drawn(400, 3, 2.0)
     fit = replace(TemperatureScaling.of(p, truth), fitted=1.6)
     half = replace(fit, fitted=2.0)

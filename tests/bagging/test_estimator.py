@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from distributed import Client
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import FitFailedWarning
@@ -50,16 +47,16 @@ SMALL: dict[str, Any] = {
     },
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> BaggedNets:
+def fitted():
     return BaggedNets(**SMALL).fit(X, y)
 
 
-def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
+def test_it_learns_and_its_pieces_agree(fitted):
     outputs = fitted.member_proba(X)
     assert outputs.shape == (3, 300, 10)
     np.testing.assert_allclose(outputs.sum(axis=2), 1, atol=1e-5)
@@ -81,9 +78,7 @@ def test_it_learns_and_its_pieces_agree(fitted: BaggedNets) -> None:
         assert candidate.spec.network == "conv"
 
 
-def test_the_seed_decides_and_workers_do_not(
-    fitted: BaggedNets, four_workers: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_seed_decides_and_workers_do_not(fitted, four_workers, monkeypatch):
     outputs, answers = fitted.member_proba(X), fitted.predict_ensemble(X)
     remote_nets = clone(fitted).set_params(client=four_workers).fit(X, y)
     with monkeypatch.context() as here:
@@ -99,10 +94,10 @@ def test_the_seed_decides_and_workers_do_not(
 
 
 def test_what_members_say_on_gpus_is_reduced_there(
-    fitted: BaggedNets,
-    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    fitted,
+    gpu_stand_in,
+    monkeypatch,
+):
     """torch stands in for its own GPUs; of what it gives to cupy only reduced arrays come back."""
     outputs, answers, assessed = (
         fitted.member_proba(X),
@@ -112,7 +107,7 @@ def test_what_members_say_on_gpus_is_reduced_there(
     monkeypatch.setattr("pipelines.nn.settings.torch_device", lambda device: "cpu")
     monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 64)
 
-    def copied() -> int:
+    def copied():
         assert {what for _, what, _ in gpu_stand_in()} <= {"import", "to-host"}
         return sum(nbytes for _, _, nbytes in gpu_stand_in())
 
@@ -137,7 +132,7 @@ def test_what_members_say_on_gpus_is_reduced_there(
             assert copied() - before in (outputs.nbytes, outputs.nbytes + distances)
 
 
-def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: BaggedNets) -> None:
+def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path, fitted):
     names = np.array(["zero", "one", "two"])
     mask = y < 3
     nets = BaggedNets(**SMALL).fit(X[mask], names[y[mask]])
@@ -159,12 +154,12 @@ def test_labels_of_any_kind_and_a_stored_ensemble(tmp_path: Path, fitted: Bagged
         ({"image_shape": None, "space": "small"}, "^space has a convolution, .* use space='mlp'$"),
     ],
 )
-def test_bad_parameters_are_named(parameters: dict[str, Any], says: str) -> None:
+def test_bad_parameters_are_named(parameters, says):
     with pytest.raises(ValueError, match=says):
         BaggedNets(**SMALL | parameters).fit(X, y)
 
 
-def test_members_that_diverge_are_told() -> None:
+def test_members_that_diverge_are_told():
     wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0, "momentum": 0.5}
     nets = BaggedNets(
         **SMALL
@@ -174,12 +169,12 @@ def test_members_that_diverge_are_told() -> None:
         nets.fit(X * 1e30, y)  # beyond single precision
 
 
-def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_member_is_a_warning(monkeypatch):
     from pipelines.bagging import work
 
     run_task = work.run_member_task
 
-    def lose_one(problem: Any, task: Any, *rest: Any, **settings: Any) -> Any:
+    def lose_one(problem, task, *rest, **settings):
         if task.name == "refit-member=1":
             raise MemoryError
         yield from run_task(problem, task, *rest, **settings)
@@ -191,11 +186,11 @@ def test_a_lost_member_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def wine() -> tuple[np.ndarray, np.ndarray]:
+def wine():
     return load_wine(return_X_y=True)
 
 
-def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_workers: Client) -> None:
+def test_a_table_needs_no_search(wine, four_workers):
     """Twelve members in two groups, each of one draw, with the same bits on any workers."""
     train, test = (tuple(array[start::2] for array in wine) for start in (0, 1))
     nets = BaggedNets(random_state=0).fit(*train)
@@ -211,14 +206,14 @@ def test_a_table_needs_no_search(wine: tuple[np.ndarray, np.ndarray], four_worke
     np.testing.assert_array_equal(remote_nets.member_proba(wine[0]), nets.member_proba(wine[0]))
 
 
-def test_a_table_can_be_searched(wine: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_table_can_be_searched(wine):
     nets = BaggedNets(n_estimators=2, n_iter=2, cv=3, random_state=0).fit(*wine)
     assert len(nets.cv_results_) == 12
     assert set(nets.cv_results_.fold) == {0, 1, 2}
     assert nets.cv_results_.error.mean() < 0.1
 
 
-def test_rows_are_drawn_by_their_weight(wine: tuple[np.ndarray, np.ndarray]) -> None:
+def test_rows_are_drawn_by_their_weight(wine):
     features, classes = wine
     only_two = BaggedNets(n_estimators=4, random_state=0).fit(
         features, classes, sample_weight=(classes != 1).astype(float)
@@ -234,7 +229,7 @@ def test_rows_are_drawn_by_their_weight(wine: tuple[np.ndarray, np.ndarray]) -> 
             BaggedNets().fit(features, classes, sample_weight=weights)
 
 
-def test_the_parameter_space_is_named(wine: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_parameter_space_is_named(wine):
     table = {"network": "table", "n_hidden_layer": 8, "learning_rate": 0.01}
     for space, says in (
         (table | {"momentum": 1.0}, "^space: momentum must lie between 0 and 0.9999, got 1.0$"),
@@ -248,12 +243,12 @@ def test_the_parameter_space_is_named(wine: tuple[np.ndarray, np.ndarray]) -> No
 class Pooled(torch.nn.Module):
     """A network of the user's own, for coloured images."""
 
-    def __init__(self, in_channels: int, n_classes: int) -> None:
+    def __init__(self, in_channels, n_classes):
         super().__init__()
         self.convolution = torch.nn.Conv2d(in_channels, 8, 3)
         self.output = torch.nn.Linear(8, n_classes)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         return self.output(self.convolution(X).relu().mean((-1, -2)))
 
 
@@ -261,7 +256,7 @@ class Pooled(torch.nn.Module):
     "network",
     [Pooled, *(pytest.param(module, marks=pytest.mark.slow) for module in (Pooled(3, 2), "cnn"))],
 )
-def test_modules_learn_images_of_four_dimensions(network: Any) -> None:
+def test_modules_learn_images_of_four_dimensions(network):
     """Stripes that lie or stand, in colours that say nothing."""
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(120, 3, 12, 12, generator=generator)

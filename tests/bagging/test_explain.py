@@ -6,7 +6,7 @@ from pipelines.bagging.explain import SamplesToExplain, explained_arrays
 from pipelines.bagging.reductions import reduce_members
 
 
-def test_ones_own_image_is_no_test_sample_however_hard_it_is() -> None:
+def test_ones_own_image_is_no_test_sample_however_hard_it_is():
     sure, split = [[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]]
     probabilities = np.array([sure, sure, split]).transpose(1, 0, 2)
     samples = SamplesToExplain([1], ["hard.png"])

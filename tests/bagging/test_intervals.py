@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +19,7 @@ from pipelines.data.model_file import read_model, write_model
 from pipelines.nn.member import OutOfBagPrediction
 
 
-def bagged(
-    n_rows: int = 40, n_members: int = 7, n_new: int = 9, seed: int = 0
-) -> tuple[list[OutOfBagPrediction], np.ndarray, np.ndarray]:
+def bagged(n_rows=40, n_members=7, n_new=9, seed=0):
     """Members that say anything: what they left out, the targets, what they say of new rows."""
     rng = np.random.default_rng(seed)
     members = []
@@ -34,12 +31,12 @@ def bagged(
 
 
 def by_the_book(
-    members: list[OutOfBagPrediction],
-    y: np.ndarray,
-    new: np.ndarray,
-    confidence: float,
-    by_spread: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
+    members,
+    y,
+    new,
+    confidence,
+    by_spread=False,
+):
     """Kim, Xu and Barber 2020, algorithm 1, row by row, and by disagreement."""
     lower, upper, spreads = [], [], {}
     for i in range(len(y)):
@@ -73,9 +70,7 @@ def by_the_book(
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
 @pytest.mark.parametrize("n_members", [3, 12])
 @pytest.mark.parametrize("by_spread", [False, True])
-def test_bounds_are_those_of_the_paper(
-    confidence: float, n_members: int, by_spread: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_are_those_of_the_paper(confidence, n_members, by_spread, monkeypatch):
     members, y, new = bagged(n_members=n_members)
     expected = by_the_book(members, y, new, confidence, by_spread)
     fitted = JackknifeIntervals.of(members, y)
@@ -87,7 +82,7 @@ def test_bounds_are_those_of_the_paper(
 
 
 @pytest.mark.parametrize("by_spread", [False, True])
-def test_an_interval_of_little_confidence_holds_the_mean(by_spread: bool) -> None:
+def test_an_interval_of_little_confidence_holds_the_mean(by_spread):
     members, y, new = bagged()
     lower, upper = JackknifeIntervals.of(members, y).bounds(new, 0.02, by_spread)
     crossed, _ = by_the_book(members, y, new, 0.1, by_spread)
@@ -95,7 +90,7 @@ def test_an_interval_of_little_confidence_holds_the_mean(by_spread: bool) -> Non
     assert ((lower <= new.mean(axis=0)) & (new.mean(axis=0) <= upper)).all()
 
 
-def test_equal_weights_change_nothing_and_zero_leaves_a_row_out() -> None:
+def test_equal_weights_change_nothing_and_zero_leaves_a_row_out():
     members, y, new = bagged()
     plain = JackknifeIntervals.of(members, y).bounds(new, 0.8)
     np.testing.assert_array_equal(
@@ -113,7 +108,7 @@ def test_equal_weights_change_nothing_and_zero_leaves_a_row_out() -> None:
     np.testing.assert_allclose(weighted.bounds(new, 0.8), expected, rtol=1e-12)
 
 
-def test_a_weight_of_two_counts_as_two_rows() -> None:
+def test_a_weight_of_two_counts_as_two_rows():
     """Rows that are all there twice, but for the new one, which counts as their mean."""
     left_out, truth = np.ones((4, 1), dtype=bool), np.array([1.0, 2.0, 3.0, 10.0])
     once = JackknifeIntervals(
@@ -133,7 +128,7 @@ def test_a_weight_of_two_counts_as_two_rows() -> None:
         once.bounds(new, 0.81)
 
 
-def test_targets_far_from_zero_lose_no_digits() -> None:
+def test_targets_far_from_zero_lose_no_digits():
     members, y, new = bagged()
     far, scale = 1e9, 1e-3
     moved = [member._replace(outputs=member.outputs * scale + far) for member in members]
@@ -144,7 +139,7 @@ def test_targets_far_from_zero_lose_no_digits() -> None:
         np.testing.assert_allclose((bounds - far) / scale, plain, atol=1e-2)
 
 
-def test_coverage_where_everything_is_known() -> None:
+def test_coverage_where_everything_is_known():
     """Members that all say 0 of noise alone: quantiles of the noise, at every confidence."""
     rng = np.random.default_rng(3)
     y, fresh = rng.normal(size=400), rng.normal(size=20_000)
@@ -159,13 +154,13 @@ def test_coverage_where_everything_is_known() -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, math.nan])
-def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+def test_a_confidence_that_is_none_is_refused(confidence):
     members, y, new = bagged()
     with pytest.raises(InputError, match=r"^confidence must lie between 0 and 1, got .*; use conf"):
         JackknifeIntervals.of(members, y).bounds(new, confidence)
 
 
-def test_too_few_rows_for_a_confidence() -> None:
+def test_too_few_rows_for_a_confidence():
     members, y, new = bagged(n_rows=10)
     fitted = JackknifeIntervals.of(members, y)
     n = len(fitted.truth)
@@ -179,7 +174,7 @@ def test_too_few_rows_for_a_confidence() -> None:
         none.bounds(np.empty((0, 3)), 0.5)
 
 
-def test_what_is_stored_gives_the_same_bounds(tmp_path: Path) -> None:
+def test_what_is_stored_gives_the_same_bounds(tmp_path):
     members, y, new = bagged()
     fitted = JackknifeIntervals.of(members, y)
     write_model(tmp_path / "intervals.safetensors", fitted.arrays(), {})
@@ -193,7 +188,7 @@ def test_what_is_stored_gives_the_same_bounds(tmp_path: Path) -> None:
         JackknifeIntervals.from_arrays({**arrays, "intervals.left_out": np.ones(len(y))})
 
 
-def test_the_narrowest_are_kept() -> None:
+def test_the_narrowest_are_kept():
     lower, upper = np.zeros(5), np.array([3.0, 1.0, 2.0, 1.0, 4.0])
     assert narrowest(lower, upper, share=0.4).tolist() == [False, True, False, True, False]
     assert narrowest(lower, upper, share=0.2).tolist() == [False, True, False, False, False]
@@ -214,12 +209,12 @@ def test_the_narrowest_are_kept() -> None:
         ({"width": math.nan}, "^width must be at least 0, got nan"),
     ],
 )
-def test_what_keeps_no_rows_is_refused(arguments: dict[str, float], says: str) -> None:
+def test_what_keeps_no_rows_is_refused(arguments, says):
     with pytest.raises(InputError, match=says):
         narrowest(np.zeros(3), np.ones(3), **arguments)
 
 
-def test_what_a_run_says_of_intervals() -> None:
+def test_what_a_run_says_of_intervals():
     lower, upper = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 3.0, 5.0, 9.0])
     summary = describe_intervals(np.array([1.0, 0.0, 4.0, 8.0]), lower, upper, 0.8)
     assert summary == {
@@ -232,7 +227,7 @@ def test_what_a_run_says_of_intervals() -> None:
     }
 
 
-def test_rows_of_a_run_are_kept_by_their_width() -> None:
+def test_rows_of_a_run_are_kept_by_their_width():
     members, y, new = bagged()
     jackknife = JackknifeIntervals.of(members, y)
     columns = RunIntervals(jackknife, 0.8).columns(new)

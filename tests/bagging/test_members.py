@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,19 +22,19 @@ NO_PREDICTION = Prediction(np.empty((0, 3), np.float32), np.empty(0, np.float32)
 NOTHING = OutOfBagPrediction(np.empty(0, np.int32), *NO_PREDICTION)
 
 
-def member(seed: int) -> Member:
+def member(seed):
     rng = np.random.default_rng(seed)
     shapes = weight_shapes(CANDIDATE, INPUTS)
     weights = {name: rng.normal(size=s).astype(np.float32) for name, s in shapes.items()}
     return Member(CANDIDATE, INPUTS, weights, FittedScaling(0.0, 1.0))
 
 
-def refitted(*predictions: Any) -> Refitted:
+def refitted(*predictions):
     trained = TrainedNetwork(Score(0, 0, 0.0, 0.0, np.empty((0, 3))), (), "ok", 0.0)
     return Refitted(trained, 0.0, *predictions)
 
 
-def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_member_comes_back_as_it_was(tmp_path):
     files = MemberFiles(tmp_path)
     assert files.numbers() == []
     X = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
@@ -63,10 +60,10 @@ def test_a_member_comes_back_as_it_was(tmp_path: Path) -> None:
     assert files.numbers() == [0, 3]
 
 
-def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_member_is_none(tmp_path, monkeypatch):
     files = MemberFiles(tmp_path)
 
-    def full(*arguments: object, **options: object) -> None:
+    def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
@@ -75,9 +72,7 @@ def test_half_a_member_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not files.paths(1)[1].exists()
 
 
-def test_what_files_say_comes_to_where_the_others_lie(
-    tmp_path: Path, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
-) -> None:
+def test_what_files_say_comes_to_where_the_others_lie(tmp_path, gpu_stand_in):
     """As after a resumption: one member is in its file, the other in the worker's memory."""
     import cupy
 

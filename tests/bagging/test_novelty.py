@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ X, y = digits.images[ORDER, None], digits.target[ORDER]
 
 
 @pytest.fixture(scope="module", params=["conv", pytest.param("cnn", marks=pytest.mark.slow)])
-def nets(request: pytest.FixtureRequest) -> BaggedNets:
+def nets(request):
     space = {"cnn": {"n_conv_layer": 8, "learning_rate": 0.1, "momentum": 0.9}}
     fitted = BaggedNets(
         4,
@@ -38,7 +37,7 @@ def nets(request: pytest.FixtureRequest) -> BaggedNets:
     return fitted.fit(X[:1000], y[:1000])
 
 
-def test_noise_is_novel_and_digits_are_not(nets: BaggedNets) -> None:
+def test_noise_is_novel_and_digits_are_not(nets):
     p = nets.assess(X[1000:]).p
     for level in (0.05, 0.2, 0.5):
         assert np.mean(p <= level) <= level + 3 * np.sqrt(level * (1 - level) / len(p))
@@ -49,10 +48,8 @@ def test_noise_is_novel_and_digits_are_not(nets: BaggedNets) -> None:
     assert np.mean(nets.assess(rng.integers(0, 17, (200, 1, 8, 8))).p <= 0.05) > 0.5
 
 
-def test_a_digit_drawn_with_another_pen_is_not_disowned_and_noise_is(
-    nets: BaggedNets, tmp_path: Path
-) -> None:
-    data: Any = SimpleNamespace(X_train=digits.data, image_shape=(8, 8), ink=True)
+def test_a_digit_drawn_with_another_pen_is_not_disowned_and_noise_is(nets, tmp_path):
+    data = SimpleNamespace(X_train=digits.data, image_shape=(8, 8), ink=True)
     form = ImageFormat.of(data)
     assert form is not None
     noise = np.random.default_rng(0).integers(0, 256, (64, 64)).astype(np.uint8)
@@ -65,7 +62,7 @@ def test_a_digit_drawn_with_another_pen_is_not_disowned_and_noise_is(
     assert nets.assess(other).is_novel[0]
 
 
-def test_rows_of_a_table() -> None:
+def test_rows_of_a_table():
     features, classes = load_wine(return_X_y=True)
     is_train = np.arange(len(classes)) % 3 > 0
     nets = BaggedNets(6, random_state=0).fit(features[is_train], classes[is_train])
@@ -77,7 +74,7 @@ def test_rows_of_a_table() -> None:
     assert np.mean(nets.assess(far).p <= 0.05) > 0.9
 
 
-def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
+def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class():
     rng = np.random.default_rng(0)
     shape = rng.normal(size=(3, 3))
     y = rng.integers(0, 2, 4000)
@@ -96,13 +93,13 @@ def test_the_distance_is_that_of_mahalanobis_to_the_nearest_class() -> None:
     assert same.distance(np.zeros((1, 2))).isfinite().all()
 
 
-def test_p_is_exact_by_counting() -> None:
+def test_p_is_exact_by_counting():
     p = novelty_p_values(np.array([4.0, 1.0, 2.0, 1.0]), np.array([0.5, 2.0, 3.0, 9.0, np.nan]))
     np.testing.assert_allclose(p, [1.0, 3 / 5, 2 / 5, 1 / 5, 1.0])
     assert novelty_p_values(np.ones(3), np.empty(0)).shape == (0,)
 
 
-def test_the_rule_for_a_batch_is_that_of_benjamini_and_hochberg() -> None:
+def test_the_rule_for_a_batch_is_that_of_benjamini_and_hochberg():
     p = np.array([0.9, 0.011, 0.039, 0.001, 0.05])
     np.testing.assert_array_equal(select_novel(p, 0.05), [False, True, False, True, False])
     from scipy.stats import false_discovery_control

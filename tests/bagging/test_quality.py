@@ -9,7 +9,7 @@ from pipelines.bagging.answer import SUBSETS, describe_quality, size_errors
 from pipelines.bagging.reductions import reduce_members
 
 
-def drawn(n_members: int, n_samples: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def drawn(n_members, n_samples=200):
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 3, n_samples)
     logits = 1.2 * np.eye(3)[truth] + rng.normal(size=(n_members, n_samples, 3))
@@ -17,7 +17,7 @@ def drawn(n_members: int, n_samples: int = 200) -> tuple[np.ndarray, np.ndarray]
     return p / p.sum(axis=2, keepdims=True), truth
 
 
-def test_errors_of_every_size_over_all_subsets_of_few_members() -> None:
+def test_errors_of_every_size_over_all_subsets_of_few_members():
     p, truth = drawn(4)
     table = size_errors(p, truth, seed=0)
     assert table.groupby("size").vote_error.count().to_dict() == {1: 4, 2: 6, 3: 4, 4: 1}
@@ -32,7 +32,7 @@ def test_errors_of_every_size_over_all_subsets_of_few_members() -> None:
     assert table.vote_error.iloc[-1] == np.mean(whole.vote != truth)
 
 
-def test_many_members_are_drawn_from_and_the_seed_decides() -> None:
+def test_many_members_are_drawn_from_and_the_seed_decides():
     p, truth = drawn(14, 30)
     table = size_errors(p, truth, seed=1)
     counts = table.groupby("size").vote_error.count()
@@ -43,7 +43,7 @@ def test_many_members_are_drawn_from_and_the_seed_decides() -> None:
     assert not table.equals(size_errors(p, truth, seed=2))
 
 
-def test_facts_count_errors_and_what_is_kept() -> None:
+def test_facts_count_errors_and_what_is_kept():
     p, truth = drawn(5)
     answers = reduce_members(p)
     about = describe_quality(answers, truth)

@@ -5,17 +5,16 @@ from dataclasses import fields
 import dask
 import numpy as np
 import pytest
-from distributed import Client
 
 from pipelines.bagging.reductions import QUANTILES, as_dask_array, hardest_samples, reduce_members
 
 
-def drawn(n_members: int = 7, n_samples: int = 50, n_classes: int = 4) -> np.ndarray:
+def drawn(n_members=7, n_samples=50, n_classes=4):
     p = np.random.default_rng(3).gamma(0.3, size=(n_members, n_samples, n_classes))
     return (p / p.sum(axis=2, keepdims=True)).astype(np.float32)
 
 
-def test_reductions_are_those_of_a_loop() -> None:
+def test_reductions_are_those_of_a_loop():
     p = drawn()
     answers = reduce_members(p)
     for sample in range(p.shape[1]):
@@ -35,7 +34,7 @@ def test_reductions_are_those_of_a_loop() -> None:
     assert len(np.unique(answers.vote)) == 4
 
 
-def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
+def test_a_tie_goes_to_the_mean_then_to_the_smaller_class():
     by_mean = [[0.9, 0.1, 0.0], [0.0, 1.0, 0.0]]  # one vote each; class 1 has the larger mean
     equal = [[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]]
     majority = [[0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]
@@ -53,14 +52,12 @@ def test_a_tie_goes_to_the_mean_then_to_the_smaller_class() -> None:
         ([float("nan")] * 4, True),  # of a row beyond single precision
     ],
 )
-def test_the_rule_refers_what_divides_the_members_or_leaves_them_unsure(
-    first_class: list[float], deferred: bool
-) -> None:
+def test_the_rule_refers_what_divides_the_members_or_leaves_them_unsure(first_class, deferred):
     p = np.array([[[value, 1 - value]] for value in first_class])
     assert reduce_members(p).deferred.tolist() == [deferred]
 
 
-def test_the_hardest_points_are_those_the_members_divide_over() -> None:
+def test_the_hardest_points_are_those_the_members_divide_over():
     sure, unsure = [[0.9, 0.1]] * 2, [[0.6, 0.4]] * 2
     divided, closely = [[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.45, 0.55]]
     p = np.array([sure, divided, unsure, closely]).transpose(1, 0, 2)
@@ -68,7 +65,7 @@ def test_the_hardest_points_are_those_the_members_divide_over() -> None:
     assert answers.tolist() == [3, 1, 2]
 
 
-def test_one_member_and_a_cluster(four_workers: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_member_and_a_cluster(four_workers, monkeypatch):
     monkeypatch.setattr("pipelines.bagging.reductions.SAMPLES_PER_CHUNK", 8)
     p = drawn()
     here = reduce_members(p)

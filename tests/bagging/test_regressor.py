@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from distributed import Client
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -28,24 +25,22 @@ MLP = {"network": "mlp", "n_hidden_layer": 32, "learning_rate": 0.02, "momentum"
     },
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
 @pytest.fixture(scope="module")
-def friedman() -> tuple[np.ndarray, np.ndarray]:
+def friedman():
     return make_friedman1(1300, noise=1.0, random_state=0)
 
 
 @pytest.fixture(scope="module")
-def fitted(friedman: tuple[np.ndarray, np.ndarray]) -> BaggedNetsRegressor:
+def fitted(friedman):
     X, y = friedman
     return BaggedNetsRegressor(random_state=0).fit(X[:300], y[:300])
 
 
-def test_it_learns_and_its_intervals_cover(
-    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_it_learns_and_its_intervals_cover(fitted, friedman):
     X, y = (part[300:] for part in friedman)
     assert fitted.score(X, y) > 0.85
     of_members = fitted.member_predictions(X)
@@ -68,9 +63,7 @@ def test_it_learns_and_its_intervals_cover(
     np.testing.assert_array_equal(kept, upper - lower <= median)
 
 
-def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(
-    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(fitted, friedman):
     intervals = fitted.intervals_
     X, y = (part[:300] for part in friedman)
     assert intervals.n_drawn_by_all == 0
@@ -94,7 +87,7 @@ def test_out_of_bag_residuals_are_of_members_that_never_saw_a_row(
     assert fitted.cv_results_[["n_errors", "error"]].isna().all(axis=None)
 
 
-def test_the_seed_decides_and_workers_do_not(four_workers: Client) -> None:
+def test_the_seed_decides_and_workers_do_not(four_workers):
     X, y = load_diabetes(return_X_y=True)
     here = BaggedNetsRegressor(10, random_state=1).fit(X, y)
     cluster_model = clone(here).set_params(client=four_workers).fit(X, y)
@@ -106,11 +99,11 @@ def test_the_seed_decides_and_workers_do_not(four_workers: Client) -> None:
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e6, -3e9), (1e-9, 0.0), (1.0, 1e12)])
 def test_targets_may_have_any_units(
-    fitted: BaggedNetsRegressor,
-    friedman: tuple[np.ndarray, np.ndarray],
-    scale: float,
-    offset: float,
-) -> None:
+    fitted,
+    friedman,
+    scale,
+    offset,
+):
     X, y = friedman
     moved = clone(fitted).fit(X[:300], scale * y[:300] + offset)
     moved_outputs = np.stack([moved.predict(X), *moved.predict_interval(X)])
@@ -121,7 +114,7 @@ def test_targets_may_have_any_units(
     assert moved.score(X[300:], scale * y[300:] + offset) > 0.85
 
 
-def test_searched_networks_and_modules(friedman: tuple[np.ndarray, np.ndarray]) -> None:
+def test_searched_networks_and_modules(friedman):
     X, y = (part[:400] for part in friedman)
     searched = BaggedNetsRegressor(3, 3, cv=3, network="mlp", random_state=0).fit(X, y)
     assert searched.score(X, y) > 0.5
@@ -140,16 +133,16 @@ def test_searched_networks_and_modules(friedman: tuple[np.ndarray, np.ndarray]) 
 class Widened(torch.nn.Module):
     """A network of the user's own, for a table."""
 
-    def __init__(self, n_features: int, n_outputs: int) -> None:
+    def __init__(self, n_features, n_outputs):
         super().__init__()
         self.hidden = torch.nn.Linear(n_features, 64)
         self.output = torch.nn.Linear(64, n_outputs)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         return self.output(self.hidden(X).relu())
 
 
-def test_images_have_numbers_too() -> None:
+def test_images_have_numbers_too():
     images = load_digits().data
     ink = images.sum(axis=1)
     nets = BaggedNetsRegressor(2, 1, cv=2, space="small", image_shape=(8, 8), random_state=0)
@@ -157,9 +150,7 @@ def test_images_have_numbers_too() -> None:
     assert nets.estimators_[0].spec.network == "conv"
 
 
-def test_a_stored_ensemble_predicts_the_same(
-    tmp_path: Path, fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_a_stored_ensemble_predicts_the_same(tmp_path, fitted, friedman):
     X = friedman[0][:50]
     fitted.ensemble_.save(tmp_path / "nets.safetensors")
     stored = Ensemble.load(tmp_path / "nets.safetensors")
@@ -171,9 +162,7 @@ def test_a_stored_ensemble_predicts_the_same(
         Ensemble.load(tmp_path / "damaged.safetensors")
 
 
-def test_rows_are_drawn_by_their_weight_and_counted_by_it(
-    fitted: BaggedNetsRegressor, friedman: tuple[np.ndarray, np.ndarray]
-) -> None:
+def test_rows_are_drawn_by_their_weight_and_counted_by_it(fitted, friedman):
     X, y = (part[:300].copy() for part in friedman)
     y[::3] += 1000  # of no weight
     weights = np.where(np.arange(300) % 3, 1.0, 0.0)
@@ -186,7 +175,7 @@ def test_rows_are_drawn_by_their_weight_and_counted_by_it(
         clone(fitted).fit(X, y, sample_weight=-weights)
 
 
-def test_constant_targets_and_few_rows_and_members() -> None:
+def test_constant_targets_and_few_rows_and_members():
     X = np.random.default_rng(0).normal(size=(60, 3))
     constant = BaggedNetsRegressor(3, random_state=0).fit(X, np.full(60, 1e7 + 0.25))
     outputs = [constant.predict(X), *constant.predict_interval(X)]
@@ -216,17 +205,17 @@ def test_constant_targets_and_few_rows_and_members() -> None:
         (np.ones((3, 2)), np.arange(3.0), "^cv must be at most half .* got 5 for 3"),
     ],
 )
-def test_what_is_no_regression_is_refused(X: np.ndarray, y: Any, says: str) -> None:
+def test_what_is_no_regression_is_refused(X, y, says):
     with pytest.raises(ValueError, match=says):
         BaggedNetsRegressor(2).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["label_smoothing", "defer_error", "confidence"])
-def test_what_is_of_classes_alone_is_no_parameter(name: str) -> None:
+def test_what_is_of_classes_alone_is_no_parameter(name):
     assert name not in BaggedNetsRegressor().get_params()
 
 
-def test_networks_that_leave_the_numbers_are_told(friedman: tuple[np.ndarray, np.ndarray]) -> None:
+def test_networks_that_leave_the_numbers_are_told(friedman):
     X, y = (part[:100] for part in friedman)
     wild = {"network": "mlp", "n_hidden_layer": 8, "learning_rate": 900.0, "momentum": 0.5}
     with pytest.raises(ValueError, match="no member could be trained: none of its candidates"):

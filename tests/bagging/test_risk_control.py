@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
@@ -24,19 +22,19 @@ from pipelines.errors import InputError
 from pipelines.nn.member import OutOfBagPrediction
 
 
-def draw(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw(n, rng):
     """Answers that are right as often as they are certain, most of them nearly certain."""
     certainty = 1 - 10 ** -rng.uniform(0.1, 4, n)
     return certainty, rng.random(n) > certainty
 
 
-def true_error(threshold: float) -> float:
+def true_error(threshold):
     """The integral: mean of 10 ** -u from the exponent of the threshold to 4."""
     least = min(max(0.1, -np.log10(1 - threshold)), 4 - 1e-9)
     return float((10**-least - 1e-4) / (np.log(10) * (4 - least)))
 
 
-def test_the_bound_is_that_of_clopper_and_pearson() -> None:
+def test_the_bound_is_that_of_clopper_and_pearson():
     for n_wrong, n in ((0, 299), (3, 500), (40, 50)):
         bound = upper_bound(n_wrong, n, 0.95)
         assert binom.cdf(n_wrong, n, bound) == pytest.approx(0.05)
@@ -45,7 +43,7 @@ def test_the_bound_is_that_of_clopper_and_pearson() -> None:
 
 
 @pytest.mark.slow
-def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
+def test_the_promise_is_broken_no_more_often_than_it_says():
     rng = np.random.default_rng(0)
     truth = {threshold: true_error(threshold) for threshold in THRESHOLDS}
     n_runs, broken, kept = 400, 0, 0
@@ -59,7 +57,7 @@ def test_the_promise_is_broken_no_more_often_than_it_says() -> None:
     assert broken <= binom.ppf(0.997, n_runs, 0.1)
 
 
-def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
+def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said():
     rng = np.random.default_rng(1)
     certainty, is_wrong = draw(20_000, rng)
     rule = find_threshold(certainty, is_wrong, 0.01)
@@ -80,7 +78,7 @@ def test_what_is_certain_is_kept_and_what_cannot_be_proved_is_said() -> None:
     assert find_threshold(np.empty(0), np.empty(0, dtype=bool), 0.1).threshold is None
 
 
-def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
+def test_a_row_is_judged_by_those_that_left_it_out_alone():
     y = np.array([0, 1, 1, 0])
     predictions = [
         OutOfBagPrediction(np.array([0, 2]), np.array([[0.9, 0.1], [0.6, 0.4]]), np.ones(2)),
@@ -95,7 +93,7 @@ def test_a_row_is_judged_by_those_that_left_it_out_alone() -> None:
     assert not pooled.is_wrong.any()
 
 
-def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path):
     prediction = OutOfBagPrediction(np.arange(4), np.full((4, 2), 0.5), np.ones(4))
     path = tmp_path / SELECTIVE_PREDICTION
     SelectivePrediction.of([prediction], np.array([0, 1, 1, 0]), 2).save(path)
@@ -107,11 +105,11 @@ def test_stored_rules_whose_rows_do_not_belong_together_are_refused(tmp_path: Pa
         stored_selective_prediction(tmp_path)
 
 
-def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -> None:
+def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule():
     rng = np.random.default_rng(2)
     sharp = np.array([8.0, 4.0, 1.0])  # the last class is hard
 
-    def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
+    def sample(n):
         y = rng.choice(3, n, p=[0.6, 0.3, 0.1])
         logits = rng.normal(size=(n, 3)) + np.eye(3)[y] * sharp[y, None] / 2
         p = np.exp(logits)
@@ -129,7 +127,7 @@ def test_sets_hold_the_true_class_of_every_class_and_equal_the_quantile_rule() -
         assert differ.mean() < 2e-4  # rounding at the limit itself
 
 
-def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
+def test_a_class_with_too_few_known_points_is_in_every_set():
     reference = np.full((30, 2), 0.5)
     truth = np.array([0] * 25 + [1] * 5)
     sets = prediction_sets(reference, truth, np.array([[0.99, 0.01], [0.01, 0.99]]), 0.95)
@@ -138,7 +136,7 @@ def test_a_class_with_too_few_known_points_is_in_every_set() -> None:
     assert prediction_sets(reference, truth, np.empty((0, 2))).shape == (0, 2)
 
 
-def test_any_number_of_known_points_of_a_class_is_taken() -> None:
+def test_any_number_of_known_points_of_a_class_is_taken():
     rng = np.random.default_rng(3)
     for confidence in (0.05, 0.5, 0.8, 0.95, 0.99):
         for n in (0, 1, 2, 18, 19, 20, 21, 22, 99, 100, 101, 102):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 from pipelines.bagging.record import CELL
 from pipelines.bagging.work import (
     NOTHING,
-    MemberFeed,
     Refits,
     Trainings,
     best_candidate,
@@ -45,21 +44,19 @@ DATA = FoldedData(X[:150], y[:150], X[150:], y[150:], (), PIXELS_0_16)
 INPUTS = Inputs(64, 10, (8, 8))
 
 
-def plan_of(
-    space: str = "small", training: TrainingSettings | None = None, **counts: int
-) -> Trainings:
+def plan_of(space="small", training=None, **counts):
     settings = {"n_bootstrap": 2, "n_tuning": 3, "n_folds": 2, "seed": 0} | counts
     training = training or TrainingSettings(max_epochs=2)
     return Trainings.draw(DATA.y, INPUTS, SearchSpace.load(space), training, **settings)
 
 
-def tasks_of(plan: Trainings, *done: Any) -> list[Any]:
+def tasks_of(plan, *done):
     """Those that are handed out at first, and the refits that wait."""
     feed = plan.feed(plan.problem(DATA), 1, *done)
     return [*feed(0), *feed.waiting]
 
 
-def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
+def rows(plan, candidate, *losses):
     """As the engine gives them, of the first member."""
     problem = plan.problem(DATA)
     new_rows = []
@@ -73,7 +70,7 @@ def rows(plan: Trainings, candidate: int, *losses: float | None) -> list[Row]:
     return new_rows
 
 
-def test_a_run_is_laid_out_from_one_seed() -> None:
+def test_a_run_is_laid_out_from_one_seed():
     plan = plan_of()
     assert [len(networks) for networks in plan.candidates] == [3, 3]
     drawn = [network.random_state for networks in plan.candidates for network in networks]
@@ -87,7 +84,7 @@ def test_a_run_is_laid_out_from_one_seed() -> None:
     assert larger_plan.seeds[:2] == plan.seeds
 
 
-def test_workers_train_and_score_without_scikit_learn() -> None:
+def test_workers_train_and_score_without_scikit_learn():
     """Its import takes longer than the first candidates."""
     program = """
 import sys
@@ -117,11 +114,11 @@ print("sklearn" in sys.modules)
     assert process.stdout.split() == ["True"] * 4 + ["False"]
 
 
-def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
+def test_the_best_candidate_has_the_smallest_mean_loss():
     plan = plan_of()
     problem = plan.problem(DATA)
 
-    def best(*losses: tuple[float | None, ...]) -> int | None:
+    def best(*losses):
         candidate_rows = [
             row
             for number, fold_losses in enumerate(losses)
@@ -136,7 +133,7 @@ def test_the_best_candidate_has_the_smallest_mean_loss() -> None:
     assert best() is None
 
 
-def test_a_refit_is_handed_out_when_its_own_candidates_are_done() -> None:
+def test_a_refit_is_handed_out_when_its_own_candidates_are_done():
     plan = plan_of()
     feed = plan.feed(plan.problem(DATA))
     searches = feed(0)
@@ -153,7 +150,7 @@ def test_a_refit_is_handed_out_when_its_own_candidates_are_done() -> None:
     assert hash(task) != hash(feed.waiting[0])
 
 
-def test_a_member_without_a_candidate_on_all_folds_is_not_refitted() -> None:
+def test_a_member_without_a_candidate_on_all_folds_is_not_refitted():
     plan = plan_of()
     feed = plan.feed(plan.problem(DATA))
     feed(0)
@@ -163,7 +160,7 @@ def test_a_member_without_a_candidate_on_all_folds_is_not_refitted() -> None:
     assert [task.name for task in feed.waiting] == ["refit-member=1"]
 
 
-def test_the_task_of_a_member_refits_the_best() -> None:
+def test_the_task_of_a_member_refits_the_best():
     plan = plan_of()
     problem = plan.problem(DATA)
     feed = plan.feed(problem)
@@ -182,9 +179,7 @@ def test_the_task_of_a_member_refits_the_best() -> None:
 Finished = tuple[list[Any], dict[CellKey, Row], dict[int, Row], dict[int, Any]]
 
 
-def everything(
-    plan: Trainings, done: dict[CellKey, Row] | None = None, refitted: dict[str, int] | None = None
-) -> Finished:
+def everything(plan, done=None, refitted=None):
     """Outcomes, rows of candidates, rows of refits, and what these gave, by member."""
     problem = plan.problem(DATA)
     feed = plan.feed(problem, 2, done or {}, refitted or {})
@@ -201,11 +196,11 @@ def everything(
 
 
 @pytest.fixture(scope="module")
-def finished() -> Finished:
+def finished():
     return everything(plan_of())
 
 
-def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
+def test_every_candidate_and_every_member_has_rows(finished):
     _, cells, refits, members = finished
     assert len(cells) == 2 * 3 * 2
     assert {row["worker"] for row in cells.values()} == {"in process"}
@@ -213,7 +208,7 @@ def test_every_candidate_and_every_member_has_rows(finished: Finished) -> None:
     assert members[0].test.outputs.shape == (50, 10)
 
 
-def test_what_is_done_is_left_out(finished: Finished) -> None:
+def test_what_is_done_is_left_out(finished):
     plan, (_, cells, refits, members) = plan_of(), finished
     refitted = {f"member={member}": row["candidate"] for member, row in refits.items()}
     assert tasks_of(plan, cells, refitted) == []
@@ -238,11 +233,11 @@ Losses = Callable[[Candidate, int], float | None]
 
 
 def play(
-    plan: Trainings,
-    loss: Losses,
-    order: np.random.Generator | None = None,
-    known_cells: Mapping[CellKey, Row] = NOTHING,
-) -> tuple[MemberFeed, list[Refits]]:
+    plan,
+    loss,
+    order=None,
+    known_cells=NOTHING,
+):
     """Carry out searches whose losses are made up, one task after another; and the refits."""
     feed = plan.feed(plan.problem(DATA), 2, known_cells)
     waiting, refits = list[Any](), list[Refits]()
@@ -263,12 +258,12 @@ def play(
         feed.tell(new_rows)
 
 
-def of_rate(candidate: Candidate, split: int) -> float:
+def of_rate(candidate, split):
     """Smallest at a learning rate of 0.02."""
     return abs(np.log10(candidate.parameters["learning_rate"]) + 1.7) + 0.01 * split
 
 
-def test_candidates_that_are_clearly_behind_are_dropped() -> None:
+def test_candidates_that_are_clearly_behind_are_dropped():
     plan = plan_of(n_bootstrap=3, n_tuning=8, n_folds=5).with_strategy("race")
     feed, refits = play(plan, of_rate)
     again, _ = play(plan, of_rate, np.random.default_rng(0))
@@ -281,7 +276,7 @@ def test_candidates_that_are_clearly_behind_are_dropped() -> None:
     assert by_stage == {task.stages: task.number for task in chosen}
 
 
-def test_candidates_are_drawn_where_earlier_ones_were_good() -> None:
+def test_candidates_are_drawn_where_earlier_ones_were_good():
     pytest.importorskip("optuna", reason="the extra tpe is not installed")
     plan = plan_of("study", n_tuning=20).with_strategy("tpe")
     feed, refits = play(plan, of_rate)
@@ -306,13 +301,13 @@ def test_candidates_are_drawn_where_earlier_ones_were_good() -> None:
         assert other_feed.rows.keys() == feed.rows.keys()
 
 
-def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
+def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others():
     """A fit that failed is done again, and what follows it may be drawn otherwise then."""
     pytest.importorskip("optuna", reason="the extra tpe is not installed")
     plan = plan_of("study", n_bootstrap=1, n_tuning=16).with_strategy("tpe")
     second = plan.candidates[0][1].random_state
 
-    def fails(candidate: Candidate, split: int) -> float | None:
+    def fails(candidate, split):
         return None if candidate.estimator.random_state == second else of_rate(candidate, split)
 
     before, _ = play(plan, fails)
@@ -329,7 +324,7 @@ def test_rows_of_what_is_no_longer_drawn_are_not_taken_for_others() -> None:
     )
 
 
-def test_tables_of_candidates_and_members(finished: Finished) -> None:
+def test_tables_of_candidates_and_members(finished):
     _, cells, refits, _ = finished
     results = tabulate_cells(cells.values())
     table = reduce_candidates(results, 2)
@@ -355,7 +350,7 @@ def test_tables_of_candidates_and_members(finished: Finished) -> None:
     assert members.training_error[1] == refits[1]["training_error"]
 
 
-def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
+def test_candidates_that_do_not_fit_are_rows_that_say_so():
     outcomes, rows_of_cells, refits, _ = everything(
         plan_of(training=TrainingSettings(max_epochs=2, memory_bytes=1000))
     )
@@ -368,7 +363,7 @@ def test_candidates_that_do_not_fit_are_rows_that_say_so() -> None:
     assert not table.is_best.any()
 
 
-def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
+def test_candidates_of_an_architecture_are_trained_together_on_a_gpu():
     """As on a GPU, here on this CPU; with the rates of each."""
     training = TrainingSettings.of("cnn", len(DATA.y), batch_size=32, max_epochs=2, device="gpu")
     plan = plan_of("cnn", training, n_tuning=5)
@@ -398,7 +393,7 @@ def test_candidates_of_an_architecture_are_trained_together_on_a_gpu() -> None:
     assert by_one == {}
 
 
-def test_other_scores_may_choose() -> None:
+def test_other_scores_may_choose():
     plan = plan_of()
     problem = plan.problem(DATA, ["balanced_accuracy", "roc_auc_ovr"])
     task = tasks_of(plan)[0]
@@ -412,7 +407,7 @@ def test_other_scores_may_choose() -> None:
         assert row["score_neg_log_loss"] == pytest.approx(-row["loss"], rel=1e-5)
 
 
-def test_a_dry_run_counts_what_is_trained_together() -> None:
+def test_a_dry_run_counts_what_is_trained_together():
     job, options = Bagging(), Options(n_bootstrap=2, n_tuning=4, network="cnn", limit=100)
     plan = job.plan(options, job.load(options, "cuda"), {})
     assert [len(plan.tasks_for(kind, 4)) for kind in ("local", "cuda")] == [10, 4]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import joblib
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
+def threads():
     with joblib.parallel_config(backend="threading"):
         yield

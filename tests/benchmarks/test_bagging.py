@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from benchmarks import nn_bagging
-from benchmarks.bagging.lines import Cells, Problem, compare, make_problem, train_plain
+from benchmarks.bagging.lines import Cells, compare, make_problem, train_plain
 from benchmarks.bagging.lines import train_with_us as train
 from pipelines.nn.settings import TrainingSettings
 from pipelines.run.tasks import InProcess
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem():
     training = TrainingSettings(max_epochs=3)
     return make_problem("digits", "small", 2, n_folds=2, limit=300, training=training)
 
 
 @pytest.mark.slow
-def test_both_ways_come_to_the_same_answer(problem: Problem) -> None:
+def test_both_ways_come_to_the_same_answer(problem):
     ours, plain = train(problem, InProcess(1)), train_plain(problem, 1)
     assert sorted(ours.n_errors) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert ours.n_epochs == plain.n_epochs
@@ -33,7 +32,7 @@ def test_both_ways_come_to_the_same_answer(problem: Problem) -> None:
     assert sorted(ours.seconds) == sorted(plain.seconds) == [0, 1]
 
 
-def test_candidates_are_compared_by_the_time_they_fill_the_machine() -> None:
+def test_candidates_are_compared_by_the_time_they_fill_the_machine():
     ours = Cells({(0, 0): 3, (1, 0): None}, {(0, 0): 4, (1, 0): 1}, {0: 2.0, 1: 1.0})
     plain = Cells({(0, 0): 5, (1, 0): None}, {(0, 0): 5, (1, 0): 1}, {0: 3.0, 1: 4.0})
     comparison = compare(ours, plain, n_workers=2)
@@ -46,9 +45,7 @@ def test_candidates_are_compared_by_the_time_they_fill_the_machine() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_keeps_what_it_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_keeps_what_it_found(tmp_path, capsys):
     size = ["--draws", "2", "--limit", "200", "--folds", "2", "--max-epochs", "2"]
     assert nn_bagging.main([*size, "--results", str(tmp_path)]) == 0
     (path,) = tmp_path.glob("*-nn_bagging-digits-200-small.json")
@@ -65,7 +62,7 @@ def test_the_command_keeps_what_it_found(
     assert text in capsys.readouterr().out
 
 
-def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(tmp_path, capsys):
     assert nn_bagging.main(["--space", "smal", "--results", str(tmp_path)]) == 2
     assert nn_bagging.main(["--limit", "5", "--results", str(tmp_path)]) == 2
     first, second = capsys.readouterr().err.splitlines()
@@ -74,9 +71,7 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert not list(tmp_path.iterdir())
 
 
-def test_a_gpu_is_asked_for_only_where_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gpu_is_asked_for_only_where_there_is_one(monkeypatch, capsys):
     monkeypatch.setattr(nn_bagging, "gpus", list)
     assert nn_bagging.main(["--device", "gpu"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

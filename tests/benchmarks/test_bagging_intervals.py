@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import bagging_intervals
 from benchmarks.bagging_intervals import Answer, main, of_networks, quality
-from benchmarks.tables.regression import N_FRESH, N_TRAIN, REGRESSION_TABLES, Split
+from benchmarks.tables.regression import N_FRESH, N_TRAIN, REGRESSION_TABLES
 
 
-def true_answer(split: Split, seed: int) -> Answer:
+def true_answer(split, seed):
     """What friedman 1 is without its noise, give or take a standard deviation of that."""
     X = split.X_fresh
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
@@ -22,9 +21,7 @@ def true_answer(split: Split, seed: int) -> Answer:
     return Answer(y, y - 1, y + 1)
 
 
-def test_a_table_is_measured_and_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_measured_and_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bagging_intervals, "PACKAGES", {})
     methods = {
         "networks": of_networks,
@@ -45,7 +42,7 @@ def test_a_table_is_measured_and_kept(
     assert "behind forest's on friedman 1." in page
 
 
-def test_what_width_says_of_errors() -> None:
+def test_what_width_says_of_errors():
     truth, point = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.0, 1.0, 3.0, 8.0])
     width = np.array([0.5, 0.5, 1.0, 4.0])
     measured = quality(Answer(point, point - width, point + width), truth)
@@ -58,7 +55,7 @@ def test_what_width_says_of_errors() -> None:
 @pytest.mark.parametrize(
     "name", [name for name, table in REGRESSION_TABLES.items() if table.make is not None]
 )
-def test_made_tables_are_drawn_by_their_seed(name: str) -> None:
+def test_made_tables_are_drawn_by_their_seed(name):
     first, again, other = (REGRESSION_TABLES[name].split(seed) for seed in (0, 0, 1))
     assert len(first.y) == N_TRAIN
     assert len(first.y_fresh) == N_FRESH
@@ -67,9 +64,7 @@ def test_made_tables_are_drawn_by_their_seed(name: str) -> None:
     assert not np.array_equal(first.y, other.y)
 
 
-def test_a_missing_package_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named(capsys, monkeypatch):
     monkeypatch.setattr(bagging_intervals, "PACKAGES", {"no_such_module": "no-such-package"})
     assert importlib.util.find_spec("no_such_module") is None
     assert main([]) == 2

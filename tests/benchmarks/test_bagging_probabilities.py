@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from benchmarks.bagging_probabilities import LOOP, NETS, RAW, main, read_table
 
 
-def test_a_table_that_is_missing_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_is_missing_is_said(tmp_path, capsys):
     rng = np.random.default_rng(0)
     glass = "".join(
         f"{row},{row % 2 + rng.normal():.3f},{rng.normal():.3f},{row % 2}\n" for row in range(60)
@@ -37,7 +34,7 @@ def test_a_table_that_is_missing_is_said(
     assert tables[0]["mean"]["error"][NETS] < 0.1
 
 
-def test_text_with_commas_blanks_and_a_head_is_read(tmp_path: Path) -> None:
+def test_text_with_commas_blanks_and_a_head_is_read(tmp_path):
     path = tmp_path / "some.dat"
     path.write_text("@relation some\n@data\n1, 0.5, 2, b\n2\t1.5\t3 a\n\n")
     X, y = read_table(path, unused=(0,))
@@ -45,9 +42,7 @@ def test_text_with_commas_blanks_and_a_head_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, [1, 0])
 
 
-def test_a_cell_that_is_no_number_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_that_is_no_number_is_one_line(tmp_path, capsys):
     (tmp_path / "sonar.dat").write_text("1, ?, M\n2, 3, R\n")
     assert main(["--data-dir", str(tmp_path)]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "must hold numbers" in line]

@@ -7,11 +7,11 @@ import numpy as np
 from benchmarks.bagging_promises import SUBJECTS, Audit, audit, line_of, page
 
 
-def audit_of(n_kept: int, n_wrong: int) -> Audit:
+def audit_of(n_kept, n_wrong):
     return Audit(1_000, n_kept, n_wrong, 0.95, 0.9, 1.1, 0.02, 1.0)
 
 
-def test_a_promise_is_broken_by_one_wrong_answer_too_many_and_beyond_chance_by_more() -> None:
+def test_a_promise_is_broken_by_one_wrong_answer_too_many_and_beyond_chance_by_more():
     assert not audit_of(1_000, 10).is_broken
     assert audit_of(1_000, 11).is_broken
     assert not audit_of(1_000, 11).is_broken_for_sure
@@ -19,7 +19,7 @@ def test_a_promise_is_broken_by_one_wrong_answer_too_many_and_beyond_chance_by_m
     assert not audit_of(0, 0).is_broken
 
 
-def test_a_data_set_that_is_made_is_one_problem_whatever_the_seed_of_its_rows() -> None:
+def test_a_data_set_that_is_made_is_one_problem_whatever_the_seed_of_its_rows():
     for subject in SUBJECTS:
         X, y = subject.draw(500, 0)
         again, _ = subject.draw(500, 0)
@@ -33,7 +33,7 @@ def test_a_data_set_that_is_made_is_one_problem_whatever_the_seed_of_its_rows() 
             assert (apart < X.std(axis=0)).all()
 
 
-def test_a_training_is_asked_about_rows_that_it_has_not_seen() -> None:
+def test_a_training_is_asked_about_rows_that_it_has_not_seen():
     wine = next(subject for subject in SUBJECTS if subject.name == "wine")
     result = audit(wine, 0)
     assert result.n_asked == 178 - wine.n_train

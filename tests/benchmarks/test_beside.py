@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from benchmarks.beside.__main__ import JOBS, OURS, about, main, programs, run
 
 
 @pytest.mark.parametrize("job", list(JOBS))
-def test_every_job_has_ours_and_peers_that_say_what_they_are(job: str) -> None:
+def test_every_job_has_ours_and_peers_that_say_what_they_are(job):
     first, *peers = programs(job)
     assert first.stem == OURS
     assert peers
@@ -20,7 +19,7 @@ def test_every_job_has_ours_and_peers_that_say_what_they_are(job: str) -> None:
         assert len(about(program)) > 10
 
 
-def test_ours_and_a_peer_find_the_same(tmp_path: Path) -> None:
+def test_ours_and_a_peer_find_the_same(tmp_path):
     small = ["--job", "grid", "--only", "scikit_learn", "--limit", "300", "--n-c", "3"]
     assert main([*small, "--n-gamma", "2", "--repeat", "1", "--results", str(tmp_path)]) == 0
     (kept,) = tmp_path.glob("*.json")
@@ -30,7 +29,7 @@ def test_ours_and_a_peer_find_the_same(tmp_path: Path) -> None:
     assert "times ours" in kept.with_suffix(".md").read_text()
 
 
-def test_a_program_that_does_not_end_says_why(tmp_path: Path) -> None:
+def test_a_program_that_does_not_end_says_why(tmp_path):
     program = tmp_path / "absent.py"
     program.write_text('"""One that is not there."""\nimport no_such_package\n')
     missing = run(program, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -54,11 +53,11 @@ places = []
 """
 
 
-def claim(**fields: object) -> Claim:
+def claim(**fields):
     return Claim(**{"command": "one", "quoted": "3", "places": [], "peer": "", **fields})
 
 
-def test_a_figure_is_found_by_its_way() -> None:
+def test_a_figure_is_found_by_its_way():
     ours, theirs = ({"line": name} for name in ("ours", "theirs"))
     assert claim(figure=["lines", ours, "seconds"]).value(RECORD) == 2.0
     ratio = claim(figure=["lines", theirs, "seconds"], over=["lines", ours, "seconds"])
@@ -71,13 +70,13 @@ def test_a_figure_is_found_by_its_way() -> None:
         claim(figure=["lines", {"line": "none"}, "rate"]).value(RECORD)
 
 
-def test_worse_is_a_fifth_from_the_kept_value() -> None:
+def test_worse_is_a_fifth_from_the_kept_value():
     higher, lower = claim(small=10.0), claim(small=10.0, better="lower")
     assert [higher.is_worse(value) for value in (7.9, 8.1, 20.0)] == [True, False, False]
     assert [lower.is_worse(value) for value in (12.1, 11.9, 1.0)] == [True, False, False]
 
 
-def test_what_cannot_run_says_why() -> None:
+def test_what_cannot_run_says_why():
     command = Command("", "", "", packages=["no_such_package"])
     assert command.why_not() == "needs no_such_package (benchmarks/peers.txt)"
     assert Command("", "", "", needs="hours").why_not() == "takes hours"
@@ -85,7 +84,7 @@ def test_what_cannot_run_says_why() -> None:
 
 
 @pytest.fixture
-def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def listed(tmp_path, monkeypatch):
     path = tmp_path / "claims.toml"
     path.write_text(TOML)
     read = claims.read
@@ -96,7 +95,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_kept_and_measured_are_printed(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kept_and_measured_are_printed(listed, capsys):
     assert claims.main([]) == 0
     output = capsys.readouterr().out
     assert "first: 3, kept 3, quoted 3" in output
@@ -106,7 +105,7 @@ def test_kept_and_measured_are_printed(listed: Path, capsys: pytest.CaptureFixtu
     )
 
 
-def test_what_is_worse_ends_with_1(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_worse_ends_with_1(listed, capsys):
     listed.write_text(TOML.replace("small = 3.0", "small = 4.0"))
     assert claims.main(["first"]) == 1
     assert "first is worse by more than 20%: 3, kept 4" in capsys.readouterr().err
@@ -115,10 +114,8 @@ def test_what_is_worse_ends_with_1(listed: Path, capsys: pytest.CaptureFixture[s
     assert claims.main(["one"]) == 0
 
 
-def test_a_command_that_fails_does_not_keep_the_others(
-    listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(words: str, data_dir: str) -> object:
+def test_a_command_that_fails_does_not_keep_the_others(listed, monkeypatch, capsys):
+    def fail(words, data_dir):
         raise claims.InputError("no room")
 
     monkeypatch.setattr(claims, "measure", fail)
@@ -128,13 +125,13 @@ def test_a_command_that_fails_does_not_keep_the_others(
     assert "card: not run" in streams.out
 
 
-def test_an_unknown_name_is_one_line(listed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_one_line(listed, capsys):
     assert claims.main(["third"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "NAME must be one of one, card, first, large, second, got third" in line
 
 
-def test_a_command_that_fails_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_fails_says_how(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(claims.InputError, match=r"must run here: exit status 1"):
         claims.measure("benchmarks.own_searches", "data")

@@ -1,5 +1,3 @@
-from types import ModuleType
-
 import pytest
 
 from benchmarks import nn_bagging, svm_grid
@@ -13,9 +11,7 @@ from benchmarks import nn_bagging, svm_grid
         (["--dataset", "mine.csv"], "--dataset: invalid choice: 'mine.csv'"),
     ],
 )
-def test_a_mistake_is_one_line(
-    benchmark: ModuleType, argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line(benchmark, argv, words, capsys):
     assert benchmark.main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"{benchmark.COMMAND}: {words}")

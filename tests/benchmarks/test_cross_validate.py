@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from benchmarks import cross_validate
 
 
 @pytest.mark.slow
-def test_the_comparison_keeps_a_page(tmp_path: Path) -> None:
+def test_the_comparison_keeps_a_page(tmp_path):
     options = ["--limit", "120", "--folds", "2", "--repeat", "1", "--grids", "knn", "ridge"]
     assert cross_validate.main([*options, "--results", str(tmp_path)]) == 0
     (kept,) = tmp_path.glob("*.json")
@@ -26,7 +25,7 @@ def test_the_comparison_keeps_a_page(tmp_path: Path) -> None:
     assert "times as fast as GridSearchCV" in kept.with_suffix(".md").read_text()
 
 
-def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_one_line(capsys):
     assert cross_validate.main(["--grids", "svm"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("benchmarks.cross_validate: --grids: invalid choice: 'svm'")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from multiprocessing.pool import ThreadPool
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,11 @@ from benchmarks import formations
 from benchmarks.formations import Unit
 
 
-def units_of(*seconds: float) -> list[Unit]:
+def units_of(*seconds):
     return [Unit(f"unit-{number}", taken) for number, taken in enumerate(seconds)]
 
 
-def test_the_list_is_cut_in_order_into_nearly_equal_pieces() -> None:
+def test_the_list_is_cut_in_order_into_nearly_equal_pieces():
     units = units_of(*range(1, 11))
     pieces = formations.static_cut(units, 3)
     assert [len(piece) for piece in pieces] == [3, 4, 3]
@@ -24,14 +23,14 @@ def test_the_list_is_cut_in_order_into_nearly_equal_pieces() -> None:
     assert [len(piece) for piece in formations.static_cut(units[:2], 4)] == [0, 1, 1, 0]
 
 
-def test_whoever_is_free_takes_the_next() -> None:
+def test_whoever_is_free_takes_the_next():
     assert formations.list_schedule(units_of(3, 2, 2, 4), 2) == 7  # 3 + 4 beside 2 + 2
     assert formations.list_schedule(units_of(4, 3, 2, 2), 2) == 6
     assert formations.list_schedule(units_of(5), 3) == 5
     assert formations.list_schedule([], 3) == 0
 
 
-def test_a_refit_goes_first_and_waits_for_its_candidates() -> None:
+def test_a_refit_goes_first_and_waits_for_its_candidates():
     searches = [Unit("a", 2.0, 9), Unit("b", 3.0, 8), Unit("c", 2.0, 7)]
     refit = Unit("refit", 1.0, 1, needs=("a", "b"))
     in_order = formations.queue_order([*reversed(searches), refit])
@@ -41,7 +40,7 @@ def test_a_refit_goes_first_and_waits_for_its_candidates() -> None:
     assert formations.list_schedule([searches[1], Unit("refit", 1.0, needs=("b",))], 2) == 4
 
 
-def test_nodes_do_not_wait_for_each_other_their_workers_do() -> None:
+def test_nodes_do_not_wait_for_each_other_their_workers_do():
     folds = [units_of(1, 1, 4, 2), units_of(5, 1, 1, 1)]
     # The first node takes 2 and 6, the second 6 and 2: nobody waits between the folds.
     assert formations.static_schedule(folds, [1, 1]) == 8
@@ -50,18 +49,18 @@ def test_nodes_do_not_wait_for_each_other_their_workers_do() -> None:
     assert formations.list_schedule([*folds[0], *folds[1]], 2) == 8  # without a barrier
 
 
-def test_efficiency_is_of_the_fits_and_idle_of_the_workers() -> None:
+def test_efficiency_is_of_the_fits_and_idle_of_the_workers():
     shown = formations.figures([(10.0, 4.0), (10.0, 2.0), (12.5, 2.5)], 2, 6.0)
     assert shown == {"makespan": 5.0, "efficiency": 0.6, "idle": pytest.approx(0.15)}
 
 
-def test_processes_of_a_host_count_together(tmp_path: Path) -> None:
+def test_processes_of_a_host_count_together(tmp_path):
     with ThreadPool(4) as pool:
         numbers = pool.map(formations.take, [tmp_path / "queue"] * 200)
     assert sorted(numbers) == list(range(200))
 
 
-def test_workers_of_a_node_share_its_queue(tmp_path: Path) -> None:
+def test_workers_of_a_node_share_its_queue(tmp_path):
     rounds = [units_of(0, 0.01, 0), units_of(0, 0)]
 
     class Shared:
@@ -72,16 +71,14 @@ def test_workers_of_a_node_share_its_queue(tmp_path: Path) -> None:
     assert sum(map(len, spans)) == 5
 
 
-def test_more_workers_than_cores_do_not_compute(capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_workers_than_cores_do_not_compute(capsys):
     assert formations.main(["--fits", "--formation", "90x90"]) == 2
     assert "--fits must have a core for each worker, got 8100" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fits", [(), ("--fits",)], ids=["asleep", "fits"])
-def test_both_jobs_run_on_one_node_and_on_two(
-    fits: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_jobs_run_on_one_node_and_on_two(fits, tmp_path, monkeypatch):
     monkeypatch.setattr("cluster_setup.on_this_machine.devices.available_cores", lambda: 2)
     small = "--limit 150 --folds 2 --n-c 3 --n-gamma 2 --n-bootstrap 2 --n-tuning 2 --seconds 1"
     where = ["--formation", "1x1", "--formation", "2x1", "--results", str(tmp_path)]

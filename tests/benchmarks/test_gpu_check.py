@@ -52,7 +52,7 @@ def carried_out(checks, seconds, folder, echo=lambda _: None):
     return [outcome for outcome in outcomes if outcome.status != BEGUN]
 
 
-def write(path: Path, source: str) -> Path:
+def write(path, source):
     path.write_text(source)
     return path
 

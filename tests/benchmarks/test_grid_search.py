@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 from benchmarks import svm_grid
 from benchmarks.grid_search import lines
-from benchmarks.grid_search.lines import Problem, compare, make_problem
+from benchmarks.grid_search.lines import compare, make_problem
 from benchmarks.grid_search.measure import measure
 from benchmarks.grid_search.page import describe, page
 
@@ -15,12 +15,12 @@ CS, GAMMAS = (1.0, 100.0), (1e-3, 1e-2)
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem():
     return make_problem("digits", Cs=CS, gammas=GAMMAS, n_folds=2, limit=200)
 
 
 @pytest.fixture(scope="module")
-def by_hand(problem) -> lines.Errors:
+def by_hand(problem):
     X, y = problem.data().scaled("cpu"), problem.dataset.y_train
     return {
         (C, gamma, fold): int((SVC(C=C, gamma=gamma).fit(X[a], y[a]).predict(X[b]) != y[b]).sum())

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
 
 from benchmarks import own_searches
 
 
-def test_a_search_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_is_measured(tmp_path, capsys):
     words = ["--search", "Lasso", "--repeat", "1", "--results", str(tmp_path)]
     assert own_searches.main(words) == 0
     (path,) = tmp_path.glob("*.json")
@@ -23,9 +20,7 @@ def test_a_search_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "| same" in page.read_text()
 
 
-def test_another_best_candidate_ends_with_1(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_best_candidate_ends_with_1(monkeypatch, tmp_path, capsys):
     line = {
         "plain_seconds": 2.0,
         "accelerated_seconds": 1.0,

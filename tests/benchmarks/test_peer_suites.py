@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +14,11 @@ from benchmarks import peer_suites
 from benchmarks.peers.left import LEFT, REASONS, reason_of
 
 
-def outcome(test: str, outcome: str = "passed", says: str = "") -> dict[str, Any]:
+def outcome(test, outcome="passed", says=""):
     return {"test": test, "outcome": outcome, "uses": ["PathSVC"], "says": says}
 
 
-def test_every_test_that_is_left_has_a_reason() -> None:
+def test_every_test_that_is_left_has_a_reason():
     assert set(LEFT.values()) <= set(REASONS)
     assert reason_of("test_bad_input[42-lil_matrix]") == "taken"
     assert reason_of("test_svc_iris") is None
@@ -27,12 +26,12 @@ def test_every_test_that_is_left_has_a_reason() -> None:
 
 @pytest.mark.parametrize(("test", "status"), [("test_bad_input[1]", 0), ("test_new", 1)])
 def test_a_failure_that_is_not_on_the_list_is_one(
-    test: str,
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    test,
+    status,
+    monkeypatch,
+    tmp_path,
+    capsys,
+):
     outcomes = [outcome("test_svc_iris"), outcome(test, "failed", "ValueError: no")]
     monkeypatch.setattr(peer_suites, "run_suite", lambda module, replaces: outcomes)
     assert peer_suites.main(["--suite", "svm", "--results", str(tmp_path)]) == status
@@ -42,9 +41,7 @@ def test_a_failure_that_is_not_on_the_list_is_one(
     assert test in kept.read_text()
 
 
-def test_a_failure_under_the_backend_is_one_where_a_plain_run_passes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_under_the_backend_is_one_where_a_plain_run_passes(monkeypatch, tmp_path, capsys):
     outcomes = {
         "nothing": [outcome("test_both", "failed"), outcome("test_bad_input")],
         "backend": [outcome("test_both", "failed"), outcome("test_bad_input", "failed")],
@@ -72,9 +69,7 @@ def test_a_failure_under_the_backend_is_one_where_a_plain_run_passes(
         ),
     ],
 )
-def test_the_suites_tests_meet_what_is_ours(
-    replaces: str, module: str, tests: str, met: list[str], tmp_path: Path
-) -> None:
+def test_the_suites_tests_meet_what_is_ours(replaces, module, tests, met, tmp_path):
     path = tmp_path / "outcomes.json"
     root = str(Path(peer_suites.__file__).parents[1])
     options = ["-p", "benchmarks.peers.plugin", "-p", "no:cacheprovider", "-q", "-k", tests]

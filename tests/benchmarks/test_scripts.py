@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,14 +30,14 @@ AS_IT_IS = "import runpy, sys\nrunpy.run_path(sys.argv[1], run_name='__main__')\
 ANOTHER_DEFAULT = "import sklearn.svm\nsklearn.svm.SVC.__init__.__kwdefaults__['gamma'] = 40\n"
 
 
-def search(**changes: Any) -> dict[str, Any]:
+def search(**changes):
     entry = {"search": "GridSearchCV(SVC)", "seconds": 1.0, "error": None, "best": "{'C': 1}"}
     entry["best_score"] = 0.5
     return entry | {"scores": {"mean_test_score": [0.5, float("nan")]}} | changes
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path, monkeypatch):
     """A folder of checkouts with one script, which is the only one of the benchmark."""
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "searches.py").write_text(SEARCHES)
@@ -47,7 +45,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(checkout: Path, monkeypatch: pytest.MonkeyPatch, runner: str) -> int:
+def run(checkout, monkeypatch, runner):
     """Run the benchmark with a program of our own in the place of the accelerator."""
     program = checkout / "runner.py"
     program.write_text(runner)
@@ -56,7 +54,7 @@ def run(checkout: Path, monkeypatch: pytest.MonkeyPatch, runner: str) -> int:
     return command.main(["--from", str(checkout), "--repeat", "1", "--results", results])
 
 
-def test_outermost_searches_are_recorded_with_what_they_found(checkout: Path) -> None:
+def test_outermost_searches_are_recorded_with_what_they_found(checkout):
     process = run_script(SEARCHING, checkout, PLAIN)
     assert process.status == 0, process.says
     assert [record["search"] for record in process.searches] == [
@@ -72,9 +70,7 @@ def test_outermost_searches_are_recorded_with_what_they_found(checkout: Path) ->
     assert 0 < process.search_seconds < process.seconds
 
 
-def test_equal_results_are_kept_on_a_page(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_results_are_kept_on_a_page(checkout, monkeypatch, capsys):
     assert run(checkout, monkeypatch, AS_IT_IS) == 0
     (path,) = (checkout / "results").glob("*-scripts.json")
     (line,) = json.loads(path.read_text())["lines"]
@@ -85,24 +81,18 @@ def test_equal_results_are_kept_on_a_page(
     assert "| examples/searches.py | " in capsys.readouterr().out
 
 
-def test_another_result_ends_with_status_1(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_result_ends_with_status_1(checkout, monkeypatch, capsys):
     changed = ANOTHER_DEFAULT + AS_IT_IS
     assert run(checkout, monkeypatch, changed) == 1
     assert "examples/searches.py: " in capsys.readouterr().err
 
 
-def test_a_script_that_fails_is_named_with_its_error(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_that_fails_is_named_with_its_error(checkout, monkeypatch, capsys):
     assert run(checkout, monkeypatch, "raise SystemExit('it is not to be had')") == 1
     assert "examples/searches.py: failed it is not to be had" in capsys.readouterr().err
 
 
-def test_a_missing_checkout_is_named(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_checkout_is_named(checkout, monkeypatch, capsys):
     monkeypatch.setattr(command, "SCRIPTS", (Script(HERE, "another.py"),))
     assert command.main(["--from", str(checkout)]) == 2
     assert "another.py is missing; --list says what to clone" in capsys.readouterr().err
@@ -125,17 +115,17 @@ def test_a_missing_checkout_is_named(
         ({"error": "ValueError"}, "other searches"),
     ],
 )
-def test_what_differs_is_said(changes: dict[str, Any], words: str) -> None:
+def test_what_differs_is_said(changes, words):
     assert compare([search()], [search(**changes)]).in_words() == words
 
 
-def test_the_costliest_kinds_of_searches_come_first() -> None:
+def test_the_costliest_kinds_of_searches_come_first():
     searches = [search(), search(), search(search="learning_curve(SVC)", seconds=5.0)]
     assert searches_in_words(searches) == "learning_curve(SVC), 2 x GridSearchCV(SVC)"
     assert searches_in_words(searches, 1) == "learning_curve(SVC) and 2 more"
 
 
-def test_cells_of_a_notebook_keep_all_but_its_magics(tmp_path: Path) -> None:
+def test_cells_of_a_notebook_keep_all_but_its_magics(tmp_path):
     cells = [
         {"cell_type": "markdown", "source": ["# title"]},
         {"cell_type": "code", "source": ["%matplotlib inline\n", "a = 1"]},
@@ -144,14 +134,14 @@ def test_cells_of_a_notebook_keep_all_but_its_magics(tmp_path: Path) -> None:
     ]
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"cells": cells}))
-    names: dict[str, int] = {}
+    names = {}
     exec(code_of(path, (0, 2)), names)
     assert names["a"] == 4
     exec(code_of(path), names)
     assert names["a"] == 5
 
 
-def test_a_table_at_an_address_is_read_from_its_copy(checkout: Path) -> None:
+def test_a_table_at_an_address_is_read_from_its_copy(checkout):
     (checkout / "copy.csv").write_text("a,b\n1,2\n")
     reads = "import pandas as pd\nassert pd.read_csv('https://a.b/c.csv', dtype=int).b[0] == 2\n"
     (checkout / "examples" / "reads.py").write_text(reads)
@@ -159,5 +149,5 @@ def test_a_table_at_an_address_is_read_from_its_copy(checkout: Path) -> None:
     assert run_script(script, checkout, PLAIN).status == 0
 
 
-def test_there_are_twenty_scripts_of_different_names() -> None:
+def test_there_are_twenty_scripts_of_different_names():
     assert len({script.name for script in SCRIPTS}) == len(SCRIPTS) >= 20

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 from benchmarks import study_grid
 from benchmarks.grid_search.lines import make_problem
 
 
-def test_every_value_has_its_turn() -> None:
+def test_every_value_has_its_turn():
     problem = make_problem(
         "digits", Cs=(1.0, 10.0, 100.0), gammas=(1e-3, 1e-2), n_folds=3, limit=90
     )
@@ -20,7 +19,7 @@ def test_every_value_has_its_turn() -> None:
     assert set(Counter(fold for _, _, fold in cells).values()) == {2}
 
 
-def test_a_small_grid_keeps_a_page(tmp_path: Path) -> None:
+def test_a_small_grid_keeps_a_page(tmp_path):
     words = [
         "--dataset",
         "digits",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from benchmarks import batches, dask_limits
 
 
-def test_batches_are_counted(tmp_path: Path) -> None:
+def test_batches_are_counted(tmp_path):
     pytest.importorskip("torch", reason="the peer is torch's DataLoader")
     assert batches.main(["--rows", "2000", "--repeat", "1", "--results", str(tmp_path)]) == 0
     (kept,) = tmp_path.glob("*.json")
@@ -19,7 +18,7 @@ def test_batches_are_counted(tmp_path: Path) -> None:
     assert record["ratio"] == pytest.approx(ours[0] / theirs[0])
 
 
-def test_tasks_are_counted(tmp_path: Path) -> None:
+def test_tasks_are_counted(tmp_path):
     words = ["--tasks", "50", "--mapped", "20", "--workers", "1", "--results", str(tmp_path)]
     assert dask_limits.main(words) == 0
     (kept,) = tmp_path.glob("*.json")

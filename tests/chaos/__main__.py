@@ -9,18 +9,17 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.chaos.runs import KINDS, Chaos, Result
+from tests.chaos.runs import KINDS, Chaos
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Disturb runs; exit status 1 if one did not hold."""
     options = _parser().parse_args(argv)
-    results: list[Result] = []
-    todo: list[tuple[str, int]] = []
+    results = []
+    todo = []
     with tempfile.TemporaryDirectory(prefix="chaos-", dir=options.folder) as folder:
         chaos = Chaos(Path(folder), options.seed)
         for name in options.only or KINDS:
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _line(result: Result) -> str:
+def _line(result):
     held = f"BROKEN {result.broken}" if result.broken else "held"
     done = "; ".join(result.done)
     return (
@@ -48,7 +47,7 @@ def _line(result: Result) -> str:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser():
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", action="append", choices=tuple(KINDS), help="this kind of chaos")
     parser.add_argument("--number", action="append", type=int, metavar="N", help="this run alone")

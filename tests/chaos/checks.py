@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,24 +10,23 @@ from pipelines.commands import job_of
 from pipelines.data.model_file import read_model
 from pipelines.run_folder.journal import Journal
 from tests.chaos.program import Broken
-from tests.chaos.workloads import Workload
 
 WHERE_AND_HOW_FAST = ["fit_seconds", "score_seconds", "worker"]
 
 
-def journal_of(folder: Path) -> bytes:
+def journal_of(folder):
     """The whole records in the journal of a run; none where it has not begun."""
     path = folder / "journal.jsonl"
     content = path.read_bytes() if path.exists() else b""
     return content[: content.rfind(b"\n") + 1]
 
 
-def n_done(folder: Path) -> int:
+def n_done(folder):
     """Tasks in the journal of a run."""
     return journal_of(folder).count(b"\n")
 
 
-def must_keep(before: bytes, folder: Path) -> bytes:
+def must_keep(before, folder):
     """Hold a journal to what was in it before; give what is in it now."""
     after = journal_of(folder)
     if not after.startswith(before):
@@ -37,7 +34,7 @@ def must_keep(before: bytes, folder: Path) -> bytes:
     return after
 
 
-def must_be_readable(folder: Path) -> None:
+def must_be_readable(folder):
     """Hold a run that was stopped to records and an account of itself that can be read."""
     for line in journal_of(folder).splitlines():
         if not json.loads(line)["rows"]:
@@ -46,7 +43,7 @@ def must_be_readable(folder: Path) -> None:
         json.loads((folder / "run.json").read_text())
 
 
-def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
+def must_equal(workload, folder, truth):
     """Hold a finished run to the one that nobody disturbed."""
     record = _record(folder)
     row, fingerprint = job_of(workload.command).row, record.get("fingerprint")
@@ -78,7 +75,7 @@ def must_equal(workload: Workload, folder: Path, truth: Path) -> None:
                 raise Broken(f"another {name}")
 
 
-def must_be_one_line(complaint: str, begins: str, holds: str = "") -> None:
+def must_be_one_line(complaint, begins, holds=""):
     """Hold what a stopped run said on stderr to one line that says what was asked of it.
 
     ``begins`` is the command's name, and perhaps more; a message has it as it is typed.
@@ -88,12 +85,12 @@ def must_be_one_line(complaint: str, begins: str, holds: str = "") -> None:
         raise Broken(f"not one line {begins!r} … {holds!r}: {' | '.join(lines[-12:])}")
 
 
-def _rows(folder: Path) -> pd.DataFrame:
+def _rows(folder):
     table = pd.read_parquet(folder / "cv_results.parquet")
     return table.drop(columns=WHERE_AND_HOW_FAST)
 
 
-def same(actual: Path, expected: Path) -> bool:
+def same(actual, expected):
     """Whether two files of a run hold the same."""
     if actual.suffix != ".safetensors":
         return actual.read_bytes() == expected.read_bytes()
@@ -106,11 +103,11 @@ def same(actual: Path, expected: Path) -> bool:
     )
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def _record(folder):
     return json.loads((folder / "run.json").read_text())
 
 
-def without_times(value: Any) -> Any:
+def without_times(value):
     if isinstance(value, dict):
         kept = {key: without_times(part) for key, part in value.items()}
         return {key: part for key, part in kept.items() if key not in WHERE_AND_HOW_FAST}

@@ -5,23 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from tests.chaos.checks import journal_of, must_be_one_line, must_be_readable, must_equal, must_keep
 from tests.chaos.program import Broken, Program
-from tests.chaos.workloads import Workload
 
 PAGE = 4096
 ENOUGH = "64m"
 
 
 @cache
-def missing() -> str:
+def missing():
     """Why no disk can be filled here; empty where one can."""
     if not sys.platform.startswith("linux"):
         return "a full disk needs tmpfs, which is Linux"
@@ -33,7 +29,7 @@ def missing() -> str:
 
 
 @contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[None]:
+def small_disk(folder, size):
     """A disk of ``size`` bytes in place of ``folder`` while the block runs."""
     _mount("-t", "tmpfs", "-o", f"size={size}", "pleasingly-chaos", str(folder))
     try:
@@ -42,9 +38,7 @@ def small_disk(folder: Path, size: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
 
 
-def disturb(
-    workload: Workload, truth: Path, folder: Path, rng: np.random.Generator, number: int
-) -> list[str]:
+def disturb(workload, truth, folder, rng, number):
     """Carry out a run on a disk that is too small, then on one that is not.
 
     Raises
@@ -75,7 +69,7 @@ def disturb(
     return [f"a disk of {size >> 10} KiB was full after {before.count(10)} tasks"]
 
 
-def draw(rng: np.random.Generator, number: int, truth: Path) -> int:
+def draw(rng, number, truth):
     """Bytes of a disk that is too small for a run; full under the journal in each second run."""
     whole = sum(_on_disk(path) for path in truth.rglob("*"))
     journal = _on_disk(truth / "journal.jsonl")
@@ -83,9 +77,9 @@ def draw(rng: np.random.Generator, number: int, truth: Path) -> int:
     return int(rng.integers(2, most // PAGE - 1)) * PAGE
 
 
-def _on_disk(path: Path) -> int:
+def _on_disk(path):
     return -(-path.stat().st_size // PAGE) * PAGE if path.is_file() else 0
 
 
-def _mount(*words: str) -> None:
+def _mount(*words):
     subprocess.run(["mount", *words], check=True, capture_output=True)

@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
-
-import numpy as np
 
 from tests.chaos.checks import must_equal, must_keep
 from tests.chaos.program import Program
-from tests.chaos.workloads import Workload
 
 
-def disturb(
-    workload: Workload, truth: Path, folder: Path, rng: np.random.Generator, number: int
-) -> list[str]:
+def disturb(workload, truth, folder, rng, number):
     """Cut the journal of a run within a record, the first or any other; resume the run.
 
     Every second time the rest of the record is there as zeros: some file systems give
@@ -50,14 +44,14 @@ def disturb(
     ]
 
 
-def _of_another_run(line: bytes) -> bytes:
+def _of_another_run(line):
     record = json.loads(line)
     for row in record["rows"]:
         row["n_errors"] = 0
     return json.dumps(record | {"run": "0" * 64}).encode() + b"\n"
 
 
-def copy_as_killed(truth: Path, folder: Path) -> None:
+def copy_as_killed(truth, folder):
     """A copy of a run as a launcher that was killed leaves it: no answer, no pages."""
     folder.mkdir()
     for name in ("run.json", "members"):

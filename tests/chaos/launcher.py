@@ -5,26 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
-
-import numpy as np
 
 from tests.chaos.checks import journal_of, must_be_one_line, must_be_readable, must_equal, must_keep
 from tests.chaos.program import Broken, Program
-from tests.chaos.workloads import Workload
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MOST_FAULTS = 4
 
 
 def disturb(
-    workload: Workload,
-    truth: Path,
-    folder: Path,
-    rng: np.random.Generator,
-    number: int,
-    seconds: float,
-) -> list[str]:
+    workload,
+    truth,
+    folder,
+    rng,
+    number,
+    seconds,
+):
     """Carry out a run whose launcher is ended again and again; give what was done to it.
 
     Parameters
@@ -37,7 +33,7 @@ def disturb(
     Broken
         A record is lost or computed twice, or the run does not end as the other.
     """
-    done: list[str] = []
+    done = []
     before = b""
     signals = [SIGNALS[number % len(SIGNALS)], *rng.choice(SIGNALS, rng.integers(1, MOST_FAULTS))]
     for number_of_signal in [*map(int, signals), None]:
@@ -60,7 +56,7 @@ def disturb(
     return done
 
 
-def _send(program: Program, how: signal.Signals) -> None:
+def _send(program, how):
     if program.ended:
         return
     if how == signal.SIGINT:  # as a terminal does: to the whole group
@@ -69,9 +65,7 @@ def _send(program: Program, how: signal.Signals) -> None:
         program.process.send_signal(how)
 
 
-def _must_end_as_told(
-    program: Program, how: signal.Signals, workload: Workload, before: bytes
-) -> None:
+def _must_end_as_told(program, how, workload, before):
     status = program.process.returncode
     program.must_vanish()
     if status == 0:  # the signal came too late
@@ -89,5 +83,5 @@ def _must_end_as_told(
         raise Broken(f"{how.name} gave exit status {status}: {program.complained}")
 
 
-def _without_closing(complaint: str) -> str:
+def _without_closing(complaint):
     return complaint.replace("stopping the workers; press Ctrl-C again to quit at once\n", "")

@@ -22,7 +22,7 @@ import threading
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ class Inputs:
     folder : Path
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         rng = np.random.default_rng(0)
         X = rng.normal(size=(48, 3))
@@ -209,18 +209,18 @@ class Inputs:
         self.truths: dict[str, Path] = {}
         self._new = folder
 
-    def case(self, kind: str, number: int, seed: int = 0) -> Case:
+    def case(self, kind, number, seed=0):
         """Make case ``number`` of a kind, always the same."""
         rng = np.random.default_rng([seed, list(KINDS).index(kind), number])
         self._new = self.folder / f"{kind}-{number}".replace(" ", "-")
         self._new.mkdir()
         return KINDS[kind](self, rng)
 
-    def close(self) -> None:
+    def close(self):
         """Remove what the last case left."""
         shutil.rmtree(self._new, ignore_errors=True)
 
-    def truth(self, name: str, command: str, argv: Sequence[str]) -> Path:
+    def truth(self, name, command, argv):
         """Return the folder of an undisturbed run; carried out when first asked for."""
         if name not in self.truths:
             self.truths[name] = folder = self.folder / f"truth-{name}"
@@ -230,15 +230,13 @@ class Inputs:
                 raise Broken(f"the undisturbed run of {command} gave exit status {status}")
         return self.truths[name]
 
-    def _run(
-        self, about: str, command: str, argv: Sequence[str], truth: Path | None = None
-    ) -> Case:
+    def _run(self, about, command, argv, truth=None):
         folder = self._new / "run"
         if command == "data_parallel":  # its ranks would be processes
             return Case(about, command, [*argv, "--dry-run"])
         return Case(about, command, [*argv, "--results", str(folder)], truth, folder)
 
-    def table_as_text(self, rng: np.random.Generator) -> Case:
+    def table_as_text(self, rng):
         """Text with hostile cells, lines, bytes or separators; some mean the same as before."""
         command = str(rng.choice(list(ON_TABLES)))
         same = bool(rng.integers(3) == 0)
@@ -257,7 +255,7 @@ class Inputs:
             truth = self.truth(f"{command}-table", command, clean)
         return self._run(f"{path.suffix} {how}", command, argv, truth)
 
-    def table_as_arrays(self, rng: np.random.Generator) -> Case:
+    def table_as_arrays(self, rng):
         """An .npz or .parquet file of any types and shapes, whole or damaged."""
         command = str(rng.choice(list(ON_TABLES)))
         X, y = self.frame[list("pqr")].to_numpy(), self.frame["t"].to_numpy(str)
@@ -279,7 +277,7 @@ class Inputs:
         argv = ["--dataset", str(path), *ON_TABLES[command]]
         return self._run(f"{path.suffix} {how}", command, argv)
 
-    def image_folder(self, rng: np.random.Generator) -> Case:
+    def image_folder(self, rng):
         """A folder of images with something that is none, or of another kind."""
         command = str(rng.choice(list(ON_IMAGES)))
         folder = Path(shutil.copytree(self.images, self._new / "images"))
@@ -290,7 +288,7 @@ class Inputs:
         argv = ["--dataset", str(folder), *skip, *ON_IMAGES[command]]
         return self._run(" ".join([how, *skip]), command, argv)
 
-    def edge_file(self, rng: np.random.Generator) -> Case:
+    def edge_file(self, rng):
         """Edges as text or Parquet, with hostile cells, lines or bytes."""
         suffix = str(rng.choice([".csv", ".tsv", ".txt", ".parquet"]))
         path, argv, truth = self._new / f"edges{suffix}", list(ON_GRAPHS["pagerank"]), None
@@ -317,11 +315,11 @@ class Inputs:
             f"{suffix} {how}", "pagerank", ["--edges", str(path), *argv, *distributed], truth
         )
 
-    def _edges(self) -> list[str]:
+    def _edges(self):
         self.edges.to_csv(path := self.folder / "edges.csv", index=False)
         return ["--edges", str(path)]
 
-    def yaml_file(self, rng: np.random.Generator) -> Case:
+    def yaml_file(self, rng):
         """A search space, grid, preparation or queue's profile with a part that is wrong."""
         what = str(rng.choice(list(_YAML)))
         command, flags, text = _YAML[what]
@@ -334,12 +332,12 @@ class Inputs:
             return Case(f"{what} {how}", command, [*argv, "--dry-run"])
         return self._run(f"{what} {how}", command, argv)
 
-    def options(self, rng: np.random.Generator) -> Case:
+    def options(self, rng):
         """Options with values that mean nothing, or too much; a dry run."""
         command = str(rng.choice([*ON_TABLES, "pagerank"]))
         module = importlib.import_module(f"pipelines.{command}")
         fields = [field for field in dataclasses.fields(module.Options) if field.name != "data_dir"]
-        words: list[str] = [] if command == "pagerank" else ["--dataset", str(self.table)]
+        words = [] if command == "pagerank" else ["--dataset", str(self.table)]
         for _ in range(int(rng.integers(1, 4))):
             field = fields[int(rng.integers(len(fields)))]
             flag = "--" + field.name.replace("_", "-")
@@ -353,7 +351,7 @@ class Inputs:
             words += [flag, *arguments]
         return Case(" ".join(word[:40] for word in words), command, [*words, "--dry-run"])
 
-    def user_module(self, rng: np.random.Generator) -> Case:
+    def user_module(self, rng):
         """A network, splitter or augmentation of the user's that is broken in its own way."""
         what = str(rng.choice(list(_MODULES)))
         command, flags, good = _MODULES[what]
@@ -367,7 +365,7 @@ class Inputs:
             f"{what} {how}", command, ["--dataset", str(data), *options[command], *argv]
         )
 
-    def run_folder(self, rng: np.random.Generator) -> Case:
+    def run_folder(self, rng):
         """A run, finished or killed half way, with a damaged file; resumed, drawn or asked."""
         names = [*ON_TABLES, "pagerank"]
         # A resumption of data_parallel starts processes: few of it.
@@ -411,7 +409,7 @@ KINDS: dict[str, Callable[[Inputs, np.random.Generator], Case]] = {
 }
 
 
-def as_killed(folder: Path, n_tasks: int) -> None:
+def as_killed(folder, n_tasks):
     """Turn a finished run into one that was killed after ``n_tasks``: no digests, no answer."""
     record = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(record | {"status": "running", "files": {}}))
@@ -421,7 +419,7 @@ def as_killed(folder: Path, n_tasks: int) -> None:
         path.unlink()
 
 
-def _hostile_bytes(content: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
+def _hostile_bytes(content, rng):
     at, damaged = int(rng.integers(0, len(content) or 1)), bytearray(content)
     how = str(
         rng.choice(["cut", "a bit flipped", "bytes overwritten", "empty", "doubled", "zeros"])
@@ -437,9 +435,7 @@ def _hostile_bytes(content: bytes, rng: np.random.Generator) -> tuple[str, bytes
     return how, {"empty": b"", "doubled": content * 2}.get(how, bytes(damaged))
 
 
-def _hostile_lines(
-    rows: list[list[str]], separator: str, rng: np.random.Generator
-) -> tuple[str, bytes]:
+def _hostile_lines(rows, separator, rng):
     how = str(rng.choice(["cells", "a column", "a line", "lines", "bytes", "an encoding"]))
     rows = [list(row) for row in rows]
     if how == "cells":
@@ -467,7 +463,7 @@ def _hostile_lines(
     return how, content.encode()
 
 
-def _same_table(frame: pd.DataFrame, rng: np.random.Generator) -> tuple[str, bytes]:
+def _same_table(frame, rng):
     """Return a table written another way, which means the same."""
     how = str(rng.choice(["\r\n", "a mark at the start", "quotes", "tabs", "semicolons", "no end"]))
     text = frame.to_csv(
@@ -483,8 +479,8 @@ def _same_table(frame: pd.DataFrame, rng: np.random.Generator) -> tuple[str, byt
     )
 
 
-def _hostile_array(array: np.ndarray, rng: np.random.Generator) -> tuple[str, np.ndarray]:
-    ways: dict[str, Callable[[], Any]] = {
+def _hostile_array(array, rng):
+    ways = {
         "objects": lambda: array.astype(object),
         "empty": lambda: array[:0],
         "one row": lambda: array[:1],
@@ -513,10 +509,10 @@ def _hostile_array(array: np.ndarray, rng: np.random.Generator) -> tuple[str, np
     return how, ways[how]()
 
 
-def _hostile_column(rng: np.random.Generator, n: int) -> tuple[str, Any]:
+def _hostile_column(rng, n):
     import decimal
 
-    columns: dict[str, Callable[[], Any]] = {
+    columns = {
         "lists": lambda: [[1, 2]] * n,
         "structs": lambda: [{"a": 1}] * n,
         "bytes": lambda: [b"\xff\x00"] * n,
@@ -540,12 +536,12 @@ def _hostile_column(rng: np.random.Generator, n: int) -> tuple[str, Any]:
     return how, columns[how]()
 
 
-def _replace(victim: Path, image: Image.Image, suffix: str = ".png", **save_options: Any) -> None:
+def _replace(victim, image, suffix=".png", **save_options):
     victim.unlink()
     image.save(victim.with_suffix(suffix), **save_options)
 
 
-def _claims(victim: Path, rng: np.random.Generator) -> None:
+def _claims(victim, rng):
     """The header of a picture of 60,000 by 60,000 pixels before the data of a small one."""
     import struct
     import zlib
@@ -556,15 +552,15 @@ def _claims(victim: Path, rng: np.random.Generator) -> None:
     victim.write_bytes(bytes(content))
 
 
-def _damage(victim: Path, rng: np.random.Generator) -> None:
+def _damage(victim, rng):
     victim.write_bytes(_hostile_bytes(victim.read_bytes(), rng)[1])
 
 
-def _one_class(victim: Path, rng: np.random.Generator) -> None:
+def _one_class(victim, rng):
     shutil.rmtree(victim.parent)
 
 
-def _empty_class(victim: Path, rng: np.random.Generator) -> None:
+def _empty_class(victim, rng):
     shutil.rmtree(victim.parent)
     victim.parent.mkdir()
 
@@ -631,7 +627,7 @@ _YAML: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-def _hostile_yaml(text: str, rng: np.random.Generator) -> tuple[str, bytes]:
+def _hostile_yaml(text, rng):
     import yaml
 
     how = str(rng.choice(["values", "values", "bytes", "whole"]))
@@ -701,7 +697,7 @@ _MODULES: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-def _returns(value: str) -> Callable[[str, np.random.Generator], str]:
+def _returns(value):
     return lambda good, rng: "".join(
         line.split("return")[0] + f"return {value}\n" if "return" in line else line
         for line in good.splitlines(keepends=True)
@@ -744,7 +740,7 @@ _FAULTS: dict[str, Callable[[str, np.random.Generator], str]] = {
 }
 
 
-def _hostile_file(victim: Path, files: Sequence[Path], rng: np.random.Generator) -> str:
+def _hostile_file(victim, files, rng):
     how = str(rng.choice(["bytes", "bytes", "gone", "folder", "another file", "types", "deep"]))
     content = victim.read_bytes() if victim.exists() else b""
     if how == "gone":
@@ -774,7 +770,7 @@ def _hostile_file(victim: Path, files: Sequence[Path], rng: np.random.Generator)
     return how
 
 
-def main_of(command: str) -> Callable[[list[str]], int]:
+def main_of(command):
     """Return ``main`` of a command or of the report."""
     if command == "report":
         from pipelines.report.__main__ import main as report
@@ -783,7 +779,7 @@ def main_of(command: str) -> Callable[[list[str]], int]:
     return importlib.import_module(f"pipelines.{command}").main
 
 
-def outcome(case: Case, seconds: int = 0) -> str:
+def outcome(case, seconds=0):
     """Give a case to its command; return its exit status in a word.
 
     Parameters
@@ -796,7 +792,7 @@ def outcome(case: Case, seconds: int = 0) -> str:
         A traceback, more than one line, a hang, or another answer.
     """
 
-    def hangs(*_: Any) -> None:
+    def hangs(*_):
         raise Hang(f"no end after {seconds} s")
 
     threads = threading.active_count()
@@ -869,7 +865,7 @@ TABLES = (CANDIDATES, CELLS, RANKS, ITERATIONS, EPOCHS, "test_predictions.parque
 TIMES = ("seconds", "worker", "implementation")
 
 
-def _must_be_right(case: Case) -> None:
+def _must_be_right(case):
     """Hold a finished run to itself, and to the one whose answer is right."""
     folder = case.folder
     assert folder is not None
@@ -899,7 +895,7 @@ def _must_be_right(case: Case) -> None:
                 raise Broken(f"another {name}: {str(error).splitlines()[0]}") from None
 
 
-def _must_be_ranks(case: Case, folder: Path) -> None:
+def _must_be_ranks(case, folder):
     """Hold ranks to a distribution and, where the edges are plain, to networkx's."""
     ranks = pd.read_parquet(folder / RANKS)
     values = ranks.iloc[:, -1].to_numpy()
@@ -914,7 +910,7 @@ def _must_be_ranks(case: Case, folder: Path) -> None:
             raise Broken("other ranks than networkx's")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Try malformed inputs; exit status 1 if one fell."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.malformed", description=__doc__)
     parser.add_argument("--only", action="append", choices=tuple(KINDS), help="this kind")

@@ -6,8 +6,6 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import psutil
 
@@ -37,11 +35,11 @@ class Program:
 
     def __init__(
         self,
-        argv: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str] | None = None,
-        memory: int | None = None,
-    ) -> None:
+        argv,
+        folder,
+        environment=None,
+        memory=None,
+    ):
         self.folder = folder
         self._mark = uuid.uuid4().hex
         self._began = time.monotonic()
@@ -59,11 +57,11 @@ class Program:
         )
 
     @property
-    def ended(self) -> bool:
+    def ended(self):
         """Whether the launcher has come to its end."""
         return self.process.poll() is not None
 
-    def workers(self) -> list[psutil.Process]:
+    def workers(self):
         """The worker processes, oldest first; also those that only begin to start."""
         try:
             children = psutil.Process(self.process.pid).children()
@@ -71,7 +69,7 @@ class Program:
             return []
         return sorted(filter(_is_worker, children), key=lambda process: process.pid)
 
-    def wait_until(self, condition: Callable[[], object]) -> bool:
+    def wait_until(self, condition):
         """Wait until ``there()`` is true; False if the run ended before."""
         until = time.monotonic() + SECONDS_TO_END
         while not condition():
@@ -83,7 +81,7 @@ class Program:
             time.sleep(0.02)
         return True
 
-    def wait(self) -> int:
+    def wait(self):
         """Wait for the end; give the exit status, negative for a signal."""
         try:
             self.output, self.complained = self.process.communicate(timeout=SECONDS_TO_END)
@@ -93,13 +91,13 @@ class Program:
         self.seconds = time.monotonic() - self._began
         return self.process.returncode
 
-    def must_end_well(self) -> None:
+    def must_end_well(self):
         """Hold the session to exit status 0 and silence on stderr, and leave no process."""
         if (self.wait(), self.complained) != (0, ""):
             raise Broken(f"exit status {self.process.returncode}: {self._last_words()}")
         self.must_vanish()
 
-    def must_vanish(self) -> float:
+    def must_vanish(self):
         """Wait until no process of this session is left; give the seconds that took."""
         began = time.monotonic()
         while survivors := self.processes():
@@ -109,28 +107,28 @@ class Program:
             time.sleep(0.05)
         return time.monotonic() - began
 
-    def end_by_force(self) -> None:
+    def end_by_force(self):
         """Leave nothing of a run that failed its test."""
         for process in self.processes():
             process.kill()
         self.output, self.complained = self.process.communicate()
 
-    def processes(self) -> list[psutil.Process]:
+    def processes(self):
         """All that this session has started and that still runs."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
-    def _is_ours(self, process: psutil.Process) -> bool:
+    def _is_ours(self, process):
         try:
             alive = process.status() != psutil.STATUS_ZOMBIE
             return alive and process.environ().get(MARK) == self._mark
         except psutil.Error:
             return False
 
-    def _last_words(self) -> str:
+    def _last_words(self):
         return " | ".join((self.complained or self.output).strip().splitlines()[-8:])
 
 
-def _is_worker(process: psutil.Process) -> bool:
+def _is_worker(process):
     try:
         return any("spawn_main" in word for word in process.cmdline())
     except psutil.Error:

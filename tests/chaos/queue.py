@@ -16,21 +16,18 @@ import psutil
 from tests import slurm_on_one_machine
 from tests.chaos.checks import must_be_readable, must_equal, must_keep, n_done
 from tests.chaos.program import SECONDS_TO_VANISH, Broken, Program
-from tests.chaos.workloads import Workload
 from tests.integration.conftest import write_profile
 
 FAULTS = ("job cancelled", "worker killed", "SIGKILL", "SIGTERM", "SIGHUP")
 MOST_FAULTS = 3
 
 
-def missing() -> str:
+def missing():
     """Why there can be no Slurm here; empty where there can."""
     return slurm_on_one_machine.missing() or ""
 
 
-def disturb(
-    workload: Workload, truth: Path, folder: Path, rng: np.random.Generator, number: int
-) -> list[str]:
+def disturb(workload, truth, folder, rng, number):
     """Carry out a run on two jobs that come to harm; give what was done to it.
 
     Raises
@@ -65,12 +62,12 @@ def disturb(
 
 
 def _carry_out(
-    workload: Workload,
-    folder: Path,
-    where: list[str],
-    variables: dict[str, str],
-    faults: list[tuple[str, int]],
-) -> list[str]:
+    workload,
+    folder,
+    where,
+    variables,
+    faults,
+):
     program, done, before = Program(workload.begin(folder, where), folder, variables), [], b""
     for fault, after in faults:
         if not program.wait_until(
@@ -96,7 +93,7 @@ def _carry_out(
     return done
 
 
-def _strike(program: Program, fault: str, variables: dict[str, str]) -> None:
+def _strike(program, fault, variables):
     if fault.startswith("SIG"):
         program.process.send_signal(signal.Signals[fault])
     elif fault == "job cancelled":
@@ -108,7 +105,7 @@ def _strike(program: Program, fault: str, variables: dict[str, str]) -> None:
             _workers_in_jobs(program)[0].kill()
 
 
-def _workers_in_jobs(program: Program) -> list[psutil.Process]:
+def _workers_in_jobs(program):
     """Worker processes of the run that are not the launcher's own children."""
     workers = []
     for process in program.processes():
@@ -118,7 +115,7 @@ def _workers_in_jobs(program: Program) -> list[psutil.Process]:
     return workers
 
 
-def _jobs(variables: dict[str, str], *states: str) -> list[str]:
+def _jobs(variables, *states):
     """Ids of the jobs in these states."""
     command = ["squeue", "--noheader", "--format=%i", f"--states={','.join(states)}"]
     listing = subprocess.run(
@@ -127,7 +124,7 @@ def _jobs(variables: dict[str, str], *states: str) -> list[str]:
     return listing.stdout.split()
 
 
-def _must_leave_no_job(variables: dict[str, str]) -> None:
+def _must_leave_no_job(variables):
     until = time.monotonic() + SECONDS_TO_VANISH
     while jobs := _jobs(variables, "PENDING", "RUNNING", "SUSPENDED", "CONFIGURING"):
         if time.monotonic() > until:

@@ -13,9 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -37,7 +35,7 @@ RUN = [
 UNDISTURBED = 3
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Kill, resume, compare; exit status 1 if the run did not hold."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.ranks", description=__doc__)
     parser.add_argument("--kills", type=int, default=20, metavar="N", help="default: 20")
@@ -45,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     options = parser.parse_args(argv)
     chance, epochs = random.Random(options.seed), ["--epochs", str(options.epochs)]
-    runs: list[dict[str, Any]] = []
+    runs = []
     with tempfile.TemporaryDirectory(prefix="ranks-") as name:
         quiet, killed = Path(name) / "quiet", 0
         repeats = ["--repeats", str(UNDISTURBED), "--quiet", "--results", str(quiet)]
@@ -65,9 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all_held else 1
 
 
-def _disturb(
-    folder: Path, epochs: list[str], chance: random.Random, most_kills: int, most_loss: float
-) -> dict[str, Any]:
+def _disturb(folder, epochs, chance, most_kills, most_loss):
     """How often a run was struck, and whether it ended well and left no process."""
     program = subprocess.Popen([*COMMAND, *RUN, *epochs, "--results", str(folder)])
     seen, killed = {program.pid}, {"ranks": 0, "launchers": 0}
@@ -100,7 +96,7 @@ def _disturb(
     }
 
 
-def _line(run: dict[str, Any]) -> str:
+def _line(run):
     seconds = ", ".join(f"{restart['seconds']:.1f}" for restart in run["restarts"])
     return (
         f"killed {run['ranks']} ranks, {run['launchers']} launchers: status {run['status']}, loss "
@@ -109,11 +105,11 @@ def _line(run: dict[str, Any]) -> str:
     )
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def _record(folder):
     return json.loads((folder / "run.json").read_text())
 
 
-def _ranks(pid: int) -> list[psutil.Process]:
+def _ranks(pid):
     """The workers of a launcher: processes that it spawned."""
     try:
         children = psutil.Process(pid).children()

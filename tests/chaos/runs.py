@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,28 +78,28 @@ class Chaos:
     seed : int
     """
 
-    def __init__(self, folder: Path, seed: int = 0) -> None:
+    def __init__(self, folder, seed=0):
         self._folder, self._seed = folder, seed
         self._truths: dict[Workload, Truth] = {}
 
-    def prepare(self, numbers: Iterable[int]) -> None:
+    def prepare(self, numbers):
         """Carry out the undisturbed runs that the runs of these numbers are held to."""
         for number in numbers:
             self.truth(pick(WORKLOADS, number))
 
-    def truth(self, workload: Workload) -> Truth:
+    def truth(self, workload):
         """The undisturbed run of a workload; carried out when first asked for."""
         if workload not in self._truths:
             folder = self._folder / f"undisturbed-{len(self._truths)}-{workload.command}"
             self._truths[workload] = Truth(folder, undisturbed(workload, folder))
         return self._truths[workload]
 
-    def disturb(self, name: str, number: int, workload: Workload | None = None) -> Result:
+    def disturb(self, name, number, workload=None):
         """Run number ``number`` of a kind: the same faults each time."""
         workload = workload or pick(WORKLOADS, number)
         truth = self.truth(workload)
         rng = np.random.default_rng([self._seed, list(KINDS).index(name), number])
-        disturb: Callable[..., list[str]] = {
+        disturb = {
             "workers": workers.disturb,
             "launcher": partial(launcher.disturb, seconds=truth.seconds),
             "disk": disk.disturb,

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-
-import numpy as np
 
 from tests.chaos.checks import must_be_one_line, must_equal
 from tests.chaos.program import Broken, Program
-from tests.chaos.workloads import Workload
 
 
 def disturb(
-    workload: Workload,
-    truth: Path,
-    folder: Path,
-    rng: np.random.Generator,
-    number: int,
-    seconds: float,
-) -> list[str]:
+    workload,
+    truth,
+    folder,
+    rng,
+    number,
+    seconds,
+):
     """Start a run, and the same on its folder once or more before it ends, also as ``--resume``.
 
     Raises

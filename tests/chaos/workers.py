@@ -8,13 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import psutil
 
 from tests.chaos.checks import must_equal, n_done
 from tests.chaos.inside.sitecustomize import LIMIT
 from tests.chaos.program import Program
-from tests.chaos.workloads import Workload
 
 KINDS = ("killed", "stopped", "out of memory")
 BYTES_OF_A_WORKER = 1 << 30
@@ -48,16 +46,16 @@ class Fault:
     which: float
     seconds: float
 
-    def __str__(self) -> str:
+    def __str__(self):
         whom = "all workers" if self.which == 1 else "a worker"
         how_long = f" for {self.seconds:.1f} s" if self.kind == "stopped" else ""
         return f"{whom} {self.kind}{how_long} after {self.after} tasks and {self.pause:.2f} s"
 
-    def longer(self, seconds: float) -> Fault:
+    def longer(self, seconds):
         """The same fault, in which a worker is stopped for so many seconds more."""
         return replace(self, seconds=self.seconds + seconds)
 
-    def strike(self, program: Program) -> None:
+    def strike(self, program):
         """Do it."""
         workers = program.workers()
         if self.which < 1 and workers:
@@ -75,7 +73,7 @@ class Fault:
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP, "out of memory": signal.SIGUSR1}
 
 
-def draw(rng: np.random.Generator, number: int, n_tasks: int) -> list[Fault]:
+def draw(rng, number, n_tasks):
     """The faults of one run, in order; the first goes round the kinds."""
     kinds = [KINDS[number % len(KINDS)], *rng.choice(KINDS, rng.integers(0, 4))]
     faults = [
@@ -91,9 +89,7 @@ def draw(rng: np.random.Generator, number: int, n_tasks: int) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.after)
 
 
-def disturb(
-    workload: Workload, truth: Path, folder: Path, rng: np.random.Generator, number: int
-) -> list[str]:
+def disturb(workload, truth, folder, rng, number):
     """Carry out a run whose workers come to harm; give what was done to it.
 
     Raises

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.chaos.program import Program
 
@@ -38,16 +36,16 @@ class Workload:
     files: tuple[str, ...]
     asks_ahead: bool = False
 
-    def begin(self, folder: Path, where: Sequence[str] = ON_TWO_WORKERS) -> list[str]:
+    def begin(self, folder, where=ON_TWO_WORKERS):
         """The command line of a new run; ``where``: options of the cluster."""
         return [*self._python, *self.options, *where, "--results", str(folder)]
 
-    def resume(self, folder: Path, where: Sequence[str] = ON_TWO_WORKERS) -> list[str]:
+    def resume(self, folder, where=ON_TWO_WORKERS):
         """The command line that goes on with a run."""
         return [*self._python, "--resume", str(folder), *where]
 
     @property
-    def _python(self) -> list[str]:
+    def _python(self):
         return [sys.executable, "-m", f"pipelines.{self.command}"]
 
 
@@ -100,7 +98,7 @@ BAGGING = Workload(
 )
 
 
-def undisturbed(workload: Workload, folder: Path) -> float:
+def undisturbed(workload, folder):
     """Carry out a run that nobody disturbs; give its seconds, from its start to its end."""
     program = Program(workload.begin(folder), folder)
     program.wait()
@@ -108,6 +106,6 @@ def undisturbed(workload: Workload, folder: Path) -> float:
     return program.seconds
 
 
-def pick(workloads: Sequence[Workload], number: int) -> Workload:
+def pick(workloads, number):
     """The workload of a run: mostly the first, every fourth run the last."""
     return workloads[-1] if number % 4 == 3 else workloads[0]

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.on_this_machine import devices
-from tests.cluster_setup.nvml_stand_in import Card, stand_in
+from tests.cluster_setup.nvml_stand_in import stand_in
 
 
 @pytest.fixture
-def refusal() -> Callable[..., str]:
+def refusal():
     """A function that gives the one line with which ``open_cluster`` refuses what it is given."""
 
-    def refused(*options: object, **keywords: object) -> str:
+    def refused(*options, **keywords):
         with pytest.raises(ClusterError) as caught, open_cluster(*options, **keywords):
             pass
         assert "\n" not in str(caught.value)
@@ -27,14 +26,14 @@ def refusal() -> Callable[..., str]:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def machine(monkeypatch):
     """A function that gives this machine other GPUs, and the driver and packages for them."""
     # Dask has imported its own, and may have found nothing.
     monkeypatch.setattr(devices, "_has_nvml", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def has(*cards: Card, driver: str = "580.65.06", package: str = "cupy-cuda13x") -> None:
-        def version(name: str) -> str:
+    def has(*cards, driver="580.65.06", package="cupy-cuda13x"):
+        def version(name):
             if name != package:
                 raise PackageNotFoundError
             return "14.2.0"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 
 class NVMLError(Exception):
@@ -28,30 +27,30 @@ class Card:
     slices: list[Card] | None = field(default=None)
 
 
-def stand_in(*cards: Card, driver: str = "580.65.06") -> SimpleNamespace:
+def stand_in(*cards, driver="580.65.06"):
     """What this program takes of ``pynvml``, on a machine with these GPUs."""
 
-    def whole(card: Card) -> Card:
+    def whole(card):
         if card not in cards:
             raise NVMLError("not of a slice")
         return card
 
-    def mig_mode(card: Card) -> list[int]:
+    def mig_mode(card):
         if whole(card).slices is None:
             raise NVMLError("Not Supported")
         return [int(bool(card.slices)), 1]
 
-    def slice_of(card: Card, index: int) -> Card:
+    def slice_of(card, index):
         if index >= len(card.slices or ()):
             raise NVMLError("Not Found")
         return (card.slices or [])[index]
 
-    def memory_of(card: Card) -> Any:
+    def memory_of(card):
         if not card.gibibytes:
             raise NVMLError("Not Supported")
         return SimpleNamespace(total=int(card.gibibytes * 2**30), used=card.used)
 
-    def processes_of(card: Card) -> list[Any]:
+    def processes_of(card):
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in card.processes]
 
     ids = {part: i for card in cards for i, part in enumerate(card.slices or (), start=7)}

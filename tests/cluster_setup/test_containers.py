@@ -21,17 +21,17 @@ DEFINITIONS = sorted(FOLDER.glob("*.def"))
 SECTIONS = {"files", "post", "environment", "runscript", "test", "help"}
 
 
-def sections(definition: Path) -> dict[str, str]:
+def sections(definition):
     parts = re.split(r"^%(\w+)\n", definition.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_there_is_one_for_each_kind_of_device() -> None:
+def test_there_is_one_for_each_kind_of_device():
     assert [path.name for path in DEFINITIONS] == ["cpu.def", "gpu.def"]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.stem)
-def test_a_definition_fits_the_repository(definition: Path) -> None:
+def test_a_definition_fits_the_repository(definition):
     texts = sections(definition)
     assert set(texts) == SECTIONS
     for line in texts["files"].split("\n"):
@@ -47,12 +47,12 @@ def test_a_definition_fits_the_repository(definition: Path) -> None:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("section", ["post", "environment", "runscript", "test"])
-def test_its_scripts_are_shell(definition: Path, section: str) -> None:
+def test_its_scripts_are_shell(definition, section):
     subprocess.run(["sh", "-n"], input=sections(definition)[section], text=True, check=True)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.stem)
-def test_apptainer_accepts_it(definition: Path, tmp_path: Path) -> None:
+def test_apptainer_accepts_it(definition, tmp_path):
     apptainer = shutil.which("apptainer")
     if apptainer is None:
         pytest.skip("apptainer is not installed, and Debian and PyPI do not have it")
@@ -75,7 +75,7 @@ def test_apptainer_accepts_it(definition: Path, tmp_path: Path) -> None:
     assert "parse" not in done.stderr
 
 
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*words, **environment):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         [str(FOLDER / "entrypoint.sh"), *words],
@@ -87,27 +87,27 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_entrypoint_lists_its_words() -> None:
+def test_the_entrypoint_lists_its_words():
     assert run().stdout == run("help").stdout
     assert all(name in run().stdout for name in (*typed_names(), "worker ADDRESS", "lab"))
 
 
 @pytest.mark.parametrize("word", ["svm_grid", "svm-grid"])
-def test_the_entrypoint_runs_a_command(word: str) -> None:
+def test_the_entrypoint_runs_a_command(word):
     assert "--n-gamma" in run(word, "--help").stdout
 
 
-def test_the_entrypoint_runs_a_worker_of_the_device() -> None:
+def test_the_entrypoint_runs_a_worker_of_the_device():
     assert "Usage: dask worker" in run("worker", "--help", PLEASINGLY_WORKER="worker").stdout
 
 
-def test_the_entrypoint_runs_anything_else_as_it_stands() -> None:
+def test_the_entrypoint_runs_anything_else_as_it_stands():
     assert run("echo", "two  words").stdout == "two  words\n"
 
 
 def test_the_entrypoint_takes_what_the_image_has_compiled_to_a_place_for_more(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     image, cache = tmp_path / "image", tmp_path / "own"
     (image / "cpu").mkdir(parents=True)
     (image / "cpu" / "walk.nbi").touch()

@@ -28,9 +28,7 @@ Requires-Dist: other>=1; extra == "gpu"
 """
 
 
-def installed(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, source: dict[str, object] | None, tool: str
-) -> None:
+def installed(monkeypatch, folder, source, tool):
     """Let the program be one in ``folder``, installed by ``tool``."""
     about = folder / "pleasingly-0.1.0.dist-info"
     about.mkdir()
@@ -42,9 +40,7 @@ def installed(
     monkeypatch.setattr(installation, "distribution", lambda name: PathDistribution(about))
 
 
-def test_from_a_checkout_it_is_the_same_folder_with_its_pinned_versions(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_from_a_checkout_it_is_the_same_folder_with_its_pinned_versions(monkeypatch, tmp_path):
     folder = tmp_path / "my sources"
     folder.mkdir()
     installed(monkeypatch, folder, {"url": f"file://{folder}", "dir_info": {}}, "pip")
@@ -58,10 +54,8 @@ def test_from_a_checkout_it_is_the_same_folder_with_its_pinned_versions(
     assert anew == ["pip", "install", "-e", f"{folder}[gpu-cu12]"]
 
 
-def test_sources_on_the_path_alone_are_a_checkout_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def missing(name: str) -> None:
+def test_sources_on_the_path_alone_are_a_checkout_too(monkeypatch, tmp_path):
+    def missing(name):
         raise PackageNotFoundError(name)
 
     (tmp_path / "pyproject.toml").touch()
@@ -86,9 +80,7 @@ def test_sources_on_the_path_alone_are_a_checkout_too(
     ],
     ids=["git", "wheel of a server", "wheel that is here"],
 )
-def test_from_a_url_it_is_the_same_url(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: dict[str, object], url: str
-) -> None:
+def test_from_a_url_it_is_the_same_url(monkeypatch, tmp_path, source, url):
     installed(monkeypatch, tmp_path, source, "uv")
     words = shlex.split(install_line("nn"))
     assert words[1:] == ["pip", "install", "-p", sys.prefix, f"pleasingly[nn] @ {url}"]
@@ -97,13 +89,13 @@ def test_from_a_url_it_is_the_same_url(
 
 @pytest.mark.parametrize("source", [None, {"url": "file:///gone.whl", "archive_info": {}}])
 def test_where_its_source_is_not_known_the_packages_themselves_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: dict[str, object] | None
-) -> None:
+    monkeypatch, tmp_path, source
+):
     installed(monkeypatch, tmp_path, source, "pip")
     assert shlex.split(install_line("nn"))[1:] == ["-m", "pip", "install", "torch>=2.15"]
 
 
-def test_this_installation_has_the_extras_that_messages_name() -> None:
+def test_this_installation_has_the_extras_that_messages_name():
     extras = set()
     for path in sources():
         extras |= set(re.findall(r"install_line\(['\"]([\w-]+)", path.read_text()))
@@ -112,12 +104,12 @@ def test_this_installation_has_the_extras_that_messages_name() -> None:
         assert installation._packages(extra)
 
 
-def sources() -> list[Path]:
+def sources():
     files = [path for of in ("pipelines", "cluster_setup") for path in (ROOT / of).rglob("*.py")]
     return [path for path in files if path.name != "installation.py"]
 
 
-def test_no_message_has_an_advice_of_its_own() -> None:
+def test_no_message_has_an_advice_of_its_own():
     written = []
     for path in sources():
         strings = [
@@ -135,7 +127,7 @@ def test_no_message_has_an_advice_of_its_own() -> None:
     assert written == []
 
 
-def test_no_page_installs_the_program_by_its_name() -> None:
+def test_no_page_installs_the_program_by_its_name():
     pages = [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),

@@ -4,10 +4,8 @@ import logging
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-from distributed import Client
 from distributed.client import AllExit
 
 from cluster_setup import KINDS, resolve_kind
@@ -15,7 +13,7 @@ from cluster_setup import KINDS, resolve_kind
 Refusal = Callable[..., str]
 
 
-def test_a_kind_is_a_name_in_the_table_or_an_address() -> None:
+def test_a_kind_is_a_name_in_the_table_or_an_address():
     assert [resolve_kind(kind) for kind in KINDS] == list(KINDS)
     assert resolve_kind("tls://node1:8786") == "tls://node1:8786"
 
@@ -29,11 +27,11 @@ def test_a_kind_is_a_name_in_the_table_or_an_address() -> None:
         ("slrum", "got 'slrum'; did you mean slurm?"),
     ],
 )
-def test_an_unknown_kind_is_refused(kind: str, words: str, refusal: Refusal) -> None:
+def test_an_unknown_kind_is_refused(kind, words, refusal):
     assert words in refusal(kind)
 
 
-def test_auto_with_a_profile_is_its_queue() -> None:
+def test_auto_with_a_profile_is_its_queue():
     assert resolve_kind("auto", "apocrita") == "sge"
 
 
@@ -41,18 +39,14 @@ def test_auto_with_a_profile_is_its_queue() -> None:
     find_spec("dask_jobqueue") is None, reason="no queues: dask-jobqueue is not installed"
 )
 @pytest.mark.parametrize("kind", ["slurm", "pbs", "sge"])
-def test_a_queue_whose_commands_are_not_here(
-    monkeypatch: pytest.MonkeyPatch, kind: str, refusal: Refusal
-) -> None:
+def test_a_queue_whose_commands_are_not_here(monkeypatch, kind, refusal):
     monkeypatch.setenv("PATH", "")
     words = refusal(kind)
     assert words.startswith(f"--cluster {kind} needs the command ")
     assert words.endswith("which is not here; start on a login node, or use --cluster local")
 
 
-def test_a_queue_without_its_package(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusal: Refusal
-) -> None:
+def test_a_queue_without_its_package(monkeypatch, tmp_path, refusal):
     """An interface of the profile is not blamed for it."""
     (tmp_path / "sbatch").touch(mode=0o755)
     profile = tmp_path / "here.yaml"
@@ -64,9 +58,7 @@ def test_a_queue_without_its_package(
     assert "interface" not in words
 
 
-def test_what_dask_leaves_after_ctrl_c_is_no_line(
-    one_worker: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_dask_leaves_after_ctrl_c_is_no_line(one_worker, caplog):
     caplog.set_level(logging.ERROR)  # Dask has silenced this handler, too
     log = logging.getLogger("asyncio")
     for error in (AllExit(), ValueError("worth a line")):
@@ -75,7 +67,7 @@ def test_what_dask_leaves_after_ctrl_c_is_no_line(
     assert "worth a line" in str(record.exc_info)
 
 
-def test_only_loopback_is_listened_on(one_worker: Client) -> None:
+def test_only_loopback_is_listened_on(one_worker):
     assert one_worker.scheduler.address.startswith("tls://127.0.0.1:")
     server = one_worker.cluster.scheduler.http_server
     sockets = server._sockets.values()

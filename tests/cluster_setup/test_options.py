@@ -23,7 +23,7 @@ from cluster_setup import ClusterError, open_cluster
         ({"adaptive": (1, 10**5)}, "--adaptive must be at most 10000, got 100000; ask for fewer"),
     ],
 )
-def test_options_that_cannot_be(options: dict, words: str) -> None:
+def test_options_that_cannot_be(options, words):
     with pytest.raises(ClusterError) as caught, open_cluster("local", **options):
         pass
     assert words in str(caught.value)

@@ -10,19 +10,19 @@ from cluster_setup.profiles.values import seconds_of
 
 
 @pytest.fixture(autouse=True)
-def user_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_profiles(tmp_path, monkeypatch):
     """The user's own folder of profiles."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "pleasingly").mkdir()
     return tmp_path / "pleasingly"
 
 
-def write(folder: Path, text: str) -> str:
+def write(folder, text):
     (folder / "mine.yaml").write_text(text)
     return "mine"
 
 
-def refusal(name: str | None, queue: str | None = None) -> str:
+def refusal(name, queue=None):
     with pytest.raises(ClusterError) as caught:
         load_profile(name, queue)
     assert "\n" not in str(caught.value)
@@ -30,13 +30,13 @@ def refusal(name: str | None, queue: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SHIPPED.glob("*.yaml")])
-def test_the_shipped_profiles_are_sound(name: str) -> None:
+def test_the_shipped_profiles_are_sound(name):
     profile = load_profile(name)
     assert profile.gres
     assert seconds_of(profile.walltime) >= 3600
 
 
-def test_a_queue_has_a_profile_by_default() -> None:
+def test_a_queue_has_a_profile_by_default():
     assert [load_profile(None, queue).queue for queue in ("slurm", "pbs", "sge")] == [
         "slurm",
         "pbs",
@@ -44,7 +44,7 @@ def test_a_queue_has_a_profile_by_default() -> None:
     ]
 
 
-def test_ones_own_profile_says_only_what_differs(user_profiles: Path) -> None:
+def test_ones_own_profile_says_only_what_differs(user_profiles):
     profile = load_profile(
         write(user_profiles, "base: sulis\naccount: su123\nwalltime: 12:00:00\n")
     )
@@ -52,12 +52,12 @@ def test_ones_own_profile_says_only_what_differs(user_profiles: Path) -> None:
     assert (profile.walltime, seconds_of(profile.walltime)) == ("12:00:00", 43200)
 
 
-def test_ones_own_profile_goes_before_a_shipped_one(user_profiles: Path) -> None:
+def test_ones_own_profile_goes_before_a_shipped_one(user_profiles):
     (user_profiles / "sulis.yaml").write_text("queue: pbs\n")
     assert load_profile("sulis").queue == "pbs"
 
 
-def test_a_file_is_a_profile(tmp_path: Path) -> None:
+def test_a_file_is_a_profile(tmp_path):
     (tmp_path / "site.yaml").write_text("queue: slurm\nwalltime: 2-00:00:00\n")
     profile = load_profile(str(tmp_path / "site.yaml"))
     assert seconds_of(profile.walltime) == 2 * 24 * 3600
@@ -139,15 +139,13 @@ def test_a_file_is_a_profile(tmp_path: Path) -> None:
         ("queue: !!python/object/apply:os.getcwd []", "is not valid YAML (line 1: "),
     ],
 )
-def test_a_wrong_profile_is_refused_in_one_line(user_profiles: Path, text: str, words: str) -> None:
+def test_a_wrong_profile_is_refused_in_one_line(user_profiles, text, words):
     assert words in refusal(write(user_profiles, text))
 
 
 @pytest.mark.parametrize("key", ["shared_folder", "account", "partition", "gres"])
 @pytest.mark.parametrize("text", ["$OF_NO_ONE/x", "a${OF_NO_ONE}", "$EMPTY"])
-def test_a_variable_that_is_not_set(
-    user_profiles: Path, monkeypatch: pytest.MonkeyPatch, key: str, text: str
-) -> None:
+def test_a_variable_that_is_not_set(user_profiles, monkeypatch, key, text):
     monkeypatch.setenv("EMPTY", "")
     name = text.strip("${}/xa")
     assert f"{key} must name variables that are set here, {name} is not, got {text!r}; set" in (
@@ -155,7 +153,7 @@ def test_a_variable_that_is_not_set(
     )
 
 
-def test_variables_are_filled_in(user_profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_filled_in(user_profiles, monkeypatch):
     monkeypatch.setenv("PROJECT", "p1")
     monkeypatch.setenv("HOME", "/home/a b")
     text = "queue: slurm\naccount: $PROJECT\npartition: ${OF_NO_ONE:-gpu}\n"
@@ -165,14 +163,12 @@ def test_variables_are_filled_in(user_profiles: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("value", "key"), [("a b", "account"), ("/a\nb", "shared_folder")])
-def test_what_a_variable_holds_is_checked(
-    user_profiles: Path, monkeypatch: pytest.MonkeyPatch, value: str, key: str
-) -> None:
+def test_what_a_variable_holds_is_checked(user_profiles, monkeypatch, value, key):
     monkeypatch.setenv("VALUE", value)
     assert f"{key} must be one " in refusal(write(user_profiles, f"queue: slurm\n{key}: $VALUE"))
 
 
-def test_the_folder_of_a_home_that_pbs_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_home_that_pbs_cannot_take(monkeypatch):
     monkeypatch.setenv("HOME", "/home/a b")
     assert load_profile(None, "slurm").shared_path == Path("/home/a b/.cache/pleasingly")
     assert "shared_folder must hold letters" in refusal(None, "pbs")
@@ -190,16 +186,16 @@ def test_the_folder_of_a_home_that_pbs_cannot_take(monkeypatch: pytest.MonkeyPat
         ("17179869184", 2**34),
     ],
 )
-def test_memory_is_counted_as_queues_count(user_profiles: Path, text: str, size: int) -> None:
+def test_memory_is_counted_as_queues_count(user_profiles, text, size):
     assert load_profile(write(user_profiles, f"queue: slurm\nmemory: {text}")).memory == size
 
 
-def test_a_profile_that_is_not_there() -> None:
+def test_a_profile_that_is_not_there():
     assert "got 'suliss'; did you mean sulis?" in refusal("suliss")
     assert refusal("./none.yaml") == "--profile must be a file that exists, got ./none.yaml"
 
 
-def test_a_profile_of_another_queue() -> None:
+def test_a_profile_of_another_queue():
     assert "--profile apocrita is for --cluster sge, got --cluster slurm" in refusal(
         "apocrita", "slurm"
     )

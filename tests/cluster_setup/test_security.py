@@ -4,7 +4,6 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ NOBODY = 65534
 
 
 @pytest.mark.slow
-def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None:
+def test_a_client_without_the_certificate_is_refused(one_worker):
     address = one_worker.scheduler.address
     assert address.startswith("tls://127.0.0.1:")
     worker = next(iter(one_worker.scheduler_info()["workers"]))
@@ -31,15 +30,15 @@ def test_a_client_without_the_certificate_is_refused(one_worker: Client) -> None
     assert one_worker.submit(sum, (1, 2)).result() == 3  # nobody is hurt
 
 
-def test_without_tls_is_warned_of() -> None:
-    lines: list[str] = []
+def test_without_tls_is_warned_of():
+    lines = []
     with open_cluster("local", 1, tls=False, echo=lines.append) as client:
         assert client.scheduler.address.startswith("tcp://127.0.0.1:")
     assert len(lines) == 1
     assert lines[0].startswith("warning    --no-tls: anybody who reaches the ports")
 
 
-def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
+def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path):
     shared = tmp_path / "shared"
     with private_folder(shared) as folder:
         keys = write_keys(folder)
@@ -52,7 +51,7 @@ def test_keys_are_for_their_owner_and_gone_afterwards(tmp_path: Path) -> None:
     assert list(shared.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
     code = (
         "import os, sys; from pathlib import Path\n"
         "from cluster_setup.security import private_folder, write_keys\n"
@@ -67,9 +66,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
         assert sorted(tmp_path.iterdir()) == sorted([first, other])  # those that run stay
 
 
-def test_a_host_whose_name_begins_as_ours_keeps_its_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_whose_name_begins_as_ours_keeps_its_keys(tmp_path, monkeypatch):
     nobody = 2**22 + 1  # more than Linux counts processes
     monkeypatch.setattr("socket.gethostname", lambda: "node")
     theirs = tmp_path / f"node-{nobody}-{nobody}-abcdefgh"
@@ -81,7 +78,7 @@ def test_a_host_whose_name_begins_as_ours_keeps_its_keys(
         assert not ours.exists()
 
 
-def test_a_shared_folder_that_all_may_change_is_refused(tmp_path: Path) -> None:
+def test_a_shared_folder_that_all_may_change_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with (
         pytest.raises(ClusterError, match=r"open to all who may write.*mode 777; chmod"),
@@ -94,7 +91,7 @@ def test_a_shared_folder_that_all_may_change_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def not_root() -> Iterator[None]:
+def not_root():
     """Root may write anywhere: be nobody for a while."""
     if os.geteuid() != 0:
         yield
@@ -105,12 +102,12 @@ def not_root() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("not_root")
-def test_a_shared_folder_that_cannot_be_written() -> None:
+def test_a_shared_folder_that_cannot_be_written():
     with pytest.raises(ClusterError, match="shared_folder must be a folder of yours"):
         private_folder(Path("/new")).__enter__()
 
 
-def test_a_shared_folder_that_is_a_file(tmp_path: Path) -> None:
+def test_a_shared_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(ClusterError, match="shared_folder must be a folder of yours"),

@@ -4,18 +4,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import dask
 import pytest
-from distributed import Client
 
 from cluster_setup import open_cluster
 from cluster_setup.settings import SETTINGS, as_environment
 
 
-def test_a_worker_neither_spills_nor_pauses(one_worker: Client) -> None:
-    def fractions(dask_worker: Any) -> tuple:
+def test_a_worker_neither_spills_nor_pauses(one_worker):
+    def fractions(dask_worker):
         manager = dask_worker.memory_manager
         return (
             manager.memory_target_fraction,
@@ -36,7 +34,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_keeps_freed_memory_for_the_next_step(tmp_path: Path) -> None:
+def test_a_worker_keeps_freed_memory_for_the_next_step(tmp_path):
     """In a process of its own: workers that others start with Dask leave the variable in theirs."""
     (tmp_path / "program.py").write_text(PROGRAM)
     unset = {name: value for name, value in os.environ.items() if name != "MALLOC_TRIM_THRESHOLD_"}
@@ -48,10 +46,8 @@ def test_a_worker_keeps_freed_memory_for_the_next_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [None, "FASTEST_FIRST"])
-def test_gpus_have_nvidias_numbers_in_this_process_and_in_workers(
-    monkeypatch: pytest.MonkeyPatch, order: str | None
-) -> None:
-    def cuda_order() -> str | None:
+def test_gpus_have_nvidias_numbers_in_this_process_and_in_workers(monkeypatch, order):
+    def cuda_order():
         return os.environ.get("CUDA_DEVICE_ORDER")
 
     monkeypatch.setenv("CUDA_DEVICE_ORDER", order or "PCI_BUS_ID")
@@ -61,7 +57,7 @@ def test_gpus_have_nvidias_numbers_in_this_process_and_in_workers(
         assert [cuda_order(), *client.run(cuda_order).values()] == [order or "PCI_BUS_ID"] * 2
 
 
-def test_settings_as_dask_reads_them() -> None:
+def test_settings_as_dask_reads_them():
     config = dask.config.collect_env(as_environment(SETTINGS))
     read = {name: dask.config.get(name, config=config) for name in SETTINGS}
     assert read == SETTINGS

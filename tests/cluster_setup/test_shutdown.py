@@ -19,7 +19,7 @@ from cluster_setup.on_this_machine import start_cluster
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
+def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run():
     cluster = Mock(_created=[])
     cluster.close.side_effect = TimeoutError  # as a nanny's, on a machine that is busy
     with start_cluster("local", lambda: cluster):
@@ -28,14 +28,14 @@ def test_a_worker_that_is_slow_to_die_takes_nothing_from_a_run() -> None:
         raise KeyboardInterrupt
 
 
-def schedulers_alive() -> int:
+def schedulers_alive():
     gc.collect()
     # By its type: some objects of torch warn when they are asked for their class.
     return sum(issubclass(type(held), Scheduler) for held in gc.get_objects())
 
 
 @pytest.mark.parametrize("dashboard", ["off", "0"])
-def test_a_cluster_that_is_closed_leaves_no_scheduler(dashboard: str) -> None:
+def test_a_cluster_that_is_closed_leaves_no_scheduler(dashboard):
     before = schedulers_alive()
     for _ in range(3):
         with open_cluster("threads", 1, dashboard=dashboard) as client:
@@ -64,8 +64,8 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_cluster_that_cannot_be_closed_does_not_keep_a_program_from_ending(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     (tmp_path / "program.py").write_text(CANNOT_CLOSE)
     ended = subprocess.run(
         [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True
@@ -92,7 +92,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_cluster_that_cannot_start_is_one_line(tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_start_is_one_line(tmp_path):
     (tmp_path / "program.py").write_text(CANNOT_START)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run(

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from cluster_setup.yaml_files import read_yaml
 
 
-def written(folder: Path, text: str) -> Path:
+def written(folder, text):
     path = folder / "a.yaml"
     path.write_text(text)
     return path
@@ -31,7 +30,7 @@ def written(folder: Path, text: str) -> Path:
         ("%YAML 1.1\n---\n1e3", 1000.0),
     ],
 )
-def test_values_are_those_of_yaml_1_2(tmp_path: Path, text: str, value: object) -> None:
+def test_values_are_those_of_yaml_1_2(tmp_path, text, value):
     read = read_yaml(written(tmp_path, text))
     assert (read, type(read)) == (value, type(value))
 
@@ -50,13 +49,13 @@ def test_values_are_those_of_yaml_1_2(tmp_path: Path, text: str, value: object) 
         ("!!python/object/apply:os.getcwd []", "line 1: "),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_what_is_refused(tmp_path, text, words):
     with pytest.raises(ValueError, match=f"^{re.escape(words)}") as caught:
         read_yaml(written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
-def test_an_alias_of_aliases_is_not_written_out(tmp_path: Path) -> None:
+def test_an_alias_of_aliases_is_not_written_out(tmp_path):
     """There is no time for 2 to the power of 60 values."""
     lines = ["a0: &a0 [1, 1]"]
     lines += [f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]" for i in range(60)]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Marks of scikit-learn's own tests, which run here, too."""
     config.addinivalue_line("markers", "thread_unsafe: scikit-learn's, of tests in threads")
 
 
 @pytest.fixture(scope="session")
-def finished(finished_of: Callable[[str], tuple[Path, str]]) -> tuple[Path, str]:
+def finished(finished_of):
     return finished_of("cross_validate")

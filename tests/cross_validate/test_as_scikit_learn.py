@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import sklearn
@@ -19,7 +16,7 @@ from pipelines.search.grid_search import GridSearch
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def theirs() -> ModuleType:
+def theirs():
     """Their file, loaded anew with ours under their name: it also stands in their parameters."""
     path = Path(sklearn.__file__).parent / "model_selection" / "tests" / "test_search.py"
     spec = importlib.util.spec_from_file_location("scikit_learn_test_search", path)
@@ -36,7 +33,7 @@ def theirs() -> ModuleType:
     return module
 
 
-def with_lists(test: Any) -> Any:
+def with_lists(test):
     """The test with lists where its parameters come from a generator, which pytest warns of."""
     marks = getattr(test, "pytestmark", [])
     test.pytestmark = [
@@ -55,19 +52,19 @@ for _name, _test in list(vars(THEIRS).items()):
 
 
 @pytest.fixture
-def global_random_seed() -> int:
+def global_random_seed():
     """As scikit-learn runs them by default."""
     return 42
 
 
 @pytest.fixture
-def enable_slep006() -> Iterator[None]:
+def enable_slep006():
     """With routed metadata."""
     with sklearn.config_context(enable_metadata_routing=True):
         yield
 
 
-def test_ours_is_what_they_test() -> None:
-    module: Any = THEIRS
+def test_ours_is_what_they_test():
+    module = THEIRS
     assert module.GridSearchCV is GridSearch
     assert sum(name.startswith("test_") for name in vars(module)) > 80

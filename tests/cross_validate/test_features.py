@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from pipelines.cross_validate import main
 from tests.command_runs import record
 
 
-def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
+def test_features_are_what_algorithms_learn_from(tmp_path):
     from sklearn.model_selection import cross_val_score
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
@@ -57,7 +55,7 @@ def test_features_are_what_algorithms_learn_from(tmp_path: Path) -> None:
     assert cells["score"].round(9).tolist() == expected.round(9).tolist()
 
 
-def test_random_weights_need_no_file() -> None:
+def test_random_weights_need_no_file():
     pytest.importorskip("torchvision", reason="networks of images are torchvision's")
     from pipelines.nn.features import Extractor
 

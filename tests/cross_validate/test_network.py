@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -33,13 +32,13 @@ SCORES = ["algorithm", "fold", "score", "loss", "status"]
 
 
 @pytest.fixture(scope="module")
-def diabetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def diabetes(tmp_path_factory):
     path = tmp_path_factory.mktemp("numbers") / "diabetes.csv"
     load_diabetes(as_frame=True).frame.to_csv(path, index=False)
     return path
 
 
-def test_the_option_is_the_parameter(tmp_path: Path) -> None:
+def test_the_option_is_the_parameter(tmp_path):
     """With other workers, too."""
     of_parameter = ["--estimator", "network", "--param", "network=cnn", "max_epochs=2"]
     of_option = ["--network", "cnn", "--estimator", "network", "--param", "max_epochs=2"]
@@ -54,7 +53,7 @@ def test_the_option_is_the_parameter(tmp_path: Path) -> None:
     assert "network = cnn" in (tmp_path / "b" / "report.html").read_text()
 
 
-def test_numbers_beside_others_then_of_new_rows(diabetes: Path, tmp_path: Path) -> None:
+def test_numbers_beside_others_then_of_new_rows(diabetes, tmp_path):
     folder, answers = tmp_path / "run", tmp_path / "answers.csv"
     of_data = ["--dataset", str(diabetes), "--target", "target", *ON_THREADS]
     both = ["--estimator", "ridge", "--estimator", "network", "--nested", "2"]
@@ -78,7 +77,7 @@ def test_numbers_beside_others_then_of_new_rows(diabetes: Path, tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def own_network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def own_network(tmp_path_factory):
     """A run with a network of one's own, and its file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text(NETWORK)
@@ -88,9 +87,7 @@ def own_network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "run", folder / "mine.py"
 
 
-def test_predict_runs_the_file_that_is_named(
-    own_network: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_runs_the_file_that_is_named(own_network, tmp_path, capsys):
     run, mine = own_network
     rows = pd.DataFrame([[0.0] * 64])
     with pytest.raises(InputError, match=f"network must be named again.*network='{mine}:Net'"):
@@ -112,9 +109,7 @@ def test_predict_runs_the_file_that_is_named(
         assert message in capsys.readouterr().err
 
 
-def test_its_file_is_named_again_and_the_same_where_a_run_goes_on(
-    own_network: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_file_is_named_again_and_the_same_where_a_run_goes_on(own_network, capsys):
     run, mine = own_network
     assert list(record(run)["identity"]["inputs"]) == ["network"]
     before = cells(run)[SCORES]
@@ -134,7 +129,7 @@ def test_its_file_is_named_again_and_the_same_where_a_run_goes_on(
     pd.testing.assert_frame_equal(cells(run)[SCORES], before)
 
 
-def test_a_model_that_is_no_network_takes_none(tmp_path: Path) -> None:
+def test_a_model_that_is_no_network_takes_none(tmp_path):
     run = cross_validate.run(
         limit=100, folds=2, estimator=["knn"], cluster="threads", results=str(tmp_path / "run")
     )

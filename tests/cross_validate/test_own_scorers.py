@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines import InputError, Run, cross_validate, svm_grid
+from pipelines import InputError, cross_validate, svm_grid
 from pipelines.__main__ import main
 
 SOURCE = """
@@ -46,7 +44,7 @@ QUICK = {"folds": 2, "cluster": "threads", "workers": 1, "quiet": True}
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(tmp_path):
     random = np.random.default_rng(0)
     kinds = random.integers(3, size=90)
     frame = pd.DataFrame(random.normal(size=(90, 2)) + 3 * kinds[:, None], columns=["long", "wide"])
@@ -56,14 +54,14 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "trees.csv"
 
 
-def search(table: Path, *scoring: str, folder: str = "run") -> Run:
+def search(table, *scoring, folder="run"):
     texts = [f"{table.parent / 'mine.py'}:{name}" if name.isalpha() else name for name in scoring]
     options = {"dataset": table, "estimator": ["knn", "ridge"], "scoring": texts}
-    run: Run = cross_validate.run(**options, **QUICK, results=table.parent / folder)
+    run = cross_validate.run(**options, **QUICK, results=table.parent / folder)
     return run
 
 
-def test_it_sees_labels_and_rows_of_its_own(table: Path) -> None:
+def test_it_sees_labels_and_rows_of_its_own(table):
     run = search(table, "agreed", "profit", "balanced_accuracy", "accuracy")
     assert run.record["scoring"] == ["agreed", "profit", "balanced_accuracy", "mine.accuracy"]
     scores = run.record["test_scores"]
@@ -89,22 +87,20 @@ def test_it_sees_labels_and_rows_of_its_own(table: Path) -> None:
         ("nothing", "that can be imported, got .*AttributeError"),
     ],
 )
-def test_what_is_no_scorer_is_said_before_any_fit(table: Path, name: str, message: str) -> None:
+def test_what_is_no_scorer_is_said_before_any_fit(table, name, message):
     with pytest.raises(InputError, match=rf"^scoring must be .*{message}"):
         search(table, name)
 
 
 @pytest.mark.parametrize("name", ["broken", "several"])
-def test_one_that_fails_is_the_status_of_the_fit(table: Path, name: str) -> None:
+def test_one_that_fails_is_the_status_of_the_fit(table, name):
     run = search(table, "agreed", name)
     assert run.cv_results[f"score_{name}"].isna().all()
     with pytest.raises(RuntimeError, match=rf"scoring {name}: (KeyError: 'no|TypeError: a score)"):
         search(table, name, folder="failed")
 
 
-def test_a_changed_source_is_noticed_when_resumed(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_source_is_noticed_when_resumed(table, capsys):
     run = search(table, "profit")
     record = run / "run.json"
     record.write_text(record.read_text().replace('"status": "finished"', '"status": "stopped"'))
@@ -117,7 +113,7 @@ def test_a_changed_source_is_noticed_when_resumed(
     assert "mine.py of --scoring was" in capsys.readouterr().err
 
 
-def test_a_function_is_named_by_its_file(table: Path) -> None:
+def test_a_function_is_named_by_its_file(table):
     run = cross_validate.run(
         dataset=table, estimator="knn", scoring=certainty, **QUICK, results=table.parent / "run"
     )
@@ -127,11 +123,11 @@ def test_a_function_is_named_by_its_file(table: Path) -> None:
         cross_validate.run(dataset=table, scoring=lambda estimator, X, y: 1.0)
 
 
-def certainty(estimator: object, X: object, y: object) -> float:
+def certainty(estimator, X, y):
     """The mean probability of the predicted class."""
-    return float(estimator.predict_proba(X).max(axis=1).mean())  # type: ignore[attr-defined]
+    return float(estimator.predict_proba(X).max(axis=1).mean())
 
 
-def test_a_grid_of_svms_names_the_command_that_takes_one(table: Path) -> None:
+def test_a_grid_of_svms_names_the_command_that_takes_one(table):
     with pytest.raises(InputError, match=r"^scoring of svm-grid must be .* cross-validate"):
         svm_grid.run(dataset=table, scoring=f"{table.parent / 'mine.py'}:profit", **QUICK)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,7 @@ from tests.command_runs import record
 FEW = ["--folds", "3", "--cluster", "threads", "--quiet"]
 
 
-def mixed(n_rows: int, seed: int) -> pd.DataFrame:
+def mixed(n_rows, seed):
     """Ids, numbers with gaps, text, and as targets a class and a number."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
@@ -46,13 +44,13 @@ def mixed(n_rows: int, seed: int) -> pd.DataFrame:
     return frame
 
 
-def run_on(folder: Path, dataset: Path, *options: str) -> Path:
+def run_on(folder, dataset, *options):
     words = ["--dataset", str(dataset), *options, *FEW, "--results", str(folder / "run")]
     assert main(words) == 0
     return folder / "run"
 
 
-def write_test_rows(data: Any, path: Path) -> np.ndarray:
+def write_test_rows(data, path):
     """Write the test rows as a table in another order of columns; return their targets."""
     X = pd.DataFrame(data.X_test, columns=data.feature_names)
     X[X.columns[::-1]].to_csv(path, index=False)
@@ -78,9 +76,7 @@ STEPS = """
         ("cost", "--estimator ridge", ""),
     ],
 )
-def test_the_test_rows_get_the_predictions_of_the_refit(
-    target: str, options: str, columns: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_test_rows_get_the_predictions_of_the_refit(target, options, columns, tmp_path, capsys):
     (tmp_path / "steps.yaml").write_text(STEPS)
     table = mixed(120, 0).drop(columns={"pay", "cost"} - {target})
     table.to_csv(tmp_path / "table.csv", index=False)
@@ -111,9 +107,7 @@ def test_the_test_rows_get_the_predictions_of_the_refit(
     assert np.array_equal(model.predict(data.X_test), expected)
 
 
-def test_ids_and_the_error_are_told_and_the_column_of_groups_is_no_feature(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ids_and_the_error_are_told_and_the_column_of_groups_is_no_feature(tmp_path, capsys):
     table = mixed(120, 0).drop(columns="cost").assign(family=np.arange(120) // 4)
     table.to_csv(tmp_path / "table.csv", index=False)
     options = ["--cv", "group", "--groups", "family", "--estimator", "tree"]
@@ -130,7 +124,7 @@ def test_ids_and_the_error_are_told_and_the_column_of_groups_is_no_feature(
 
 
 @pytest.mark.parametrize("features", [None, "hog"])
-def test_images_get_the_predictions_of_the_refit(features: str | None, tmp_path: Path) -> None:
+def test_images_get_the_predictions_of_the_refit(features, tmp_path):
     rng = np.random.default_rng(0)
     for number in range(45):
         kind = ("plain", "lines", "bars")[number % 3]
@@ -159,9 +153,7 @@ def test_images_get_the_predictions_of_the_refit(features: str | None, tmp_path:
     assert Run(run).model.predict(X).tolist() == expected
 
 
-def test_an_estimator_of_ones_own_is_named_and_not_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_estimator_of_ones_own_is_named_and_not_kept(tmp_path, capsys):
     mixed(120, 0)[["height", "cost", "pay"]].to_csv(tmp_path / "table.csv", index=False)
     estimator = "tests.search.awkward.Nearest"
     words = ["--dataset", str(tmp_path / "table.csv"), "--target", "pay", "--estimator", estimator]
@@ -181,14 +173,14 @@ def test_an_estimator_of_ones_own_is_named_and_not_kept(
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     mixed(120, 0)[["height", "cost", "pay"]].to_csv(folder / "table.csv", index=False)
     return run_on(folder, folder / "table.csv", "--target", "pay", "--estimator", "logistic")
 
 
 @pytest.fixture
-def rewritten(kept: Path, tmp_path: Path) -> Path:
+def rewritten(kept, tmp_path):
     """The folder of a run whose model anybody may have put there: no digest says what it was."""
     (tmp_path / "run").mkdir()
     about = record(kept) | {"files": {}}
@@ -196,7 +188,7 @@ def rewritten(kept: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def refused(run: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def refused(run, table, capsys):
     assert main(["predict", str(run), str(table)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     with pytest.raises(InputError):
@@ -204,9 +196,7 @@ def refused(run: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def test_a_model_that_was_changed_is_refused(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_was_changed_is_refused(kept, tmp_path, capsys):
     content, table = (kept / "model.skops").read_bytes(), kept.parent / "table.csv"
     try:
         (kept / "model.skops").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -221,13 +211,11 @@ def test_a_model_that_was_changed_is_refused(
 class Harmful:
     """What pickle would call ``os.system`` for."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return os.system, ("touch harm",)
 
 
-def test_a_model_made_by_hand_runs_nothing(
-    kept: Path, rewritten: Path, tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_made_by_hand_runs_nothing(kept, rewritten, tmp_path, monkeypatch, capsys):
     from functools import partial
     from operator import methodcaller
 
@@ -260,16 +248,12 @@ def test_a_model_made_by_hand_runs_nothing(
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x05\x06" + bytes(18)])
-def test_what_is_no_model_is_one_line(
-    content: bytes, kept: Path, rewritten: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_model_is_one_line(content, kept, rewritten, capsys):
     (rewritten / "model.skops").write_bytes(content)
     assert "must be a model that" in refused(rewritten, kept.parent / "table.csv", capsys)
 
 
-def test_a_run_of_before_models_were_kept_says_so(
-    kept: Path, rewritten: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_before_models_were_kept_says_so(kept, rewritten, capsys):
     line = refused(rewritten, kept.parent / "table.csv", capsys)
     assert "there is no model.skops" in line
     assert "run it anew" in line
@@ -278,9 +262,7 @@ def test_a_run_of_before_models_were_kept_says_so(
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"xgboost"}))
-def test_all_of_the_catalogue_is_kept_and_answers_the_same(
-    name: str, task: str, tmp_path: Path
-) -> None:
+def test_all_of_the_catalogue_is_kept_and_answers_the_same(name, task, tmp_path):
     if CATALOGUE[name][task == "regression"] is None:
         return
     rng = np.random.default_rng(0)
@@ -298,9 +280,7 @@ def test_all_of_the_catalogue_is_kept_and_answers_the_same(
     assert np.array_equal(load_estimator(tmp_path).predict(X), expected)
 
 
-def test_what_is_no_run_and_misspelt_options_are_one_line(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_run_and_misspelt_options_are_one_line(kept, tmp_path, capsys):
     table = str(kept.parent / "table.csv")
     for words, message in (
         ([], "RUN must be the folder of a finished run, got none"),
@@ -318,7 +298,7 @@ def test_what_is_no_run_and_misspelt_options_are_one_line(
     assert "predict RUN [TABLE] [options]" in capsys.readouterr().out
 
 
-def test_columns_of_a_data_frame_are_found_by_name(tmp_path: Path) -> None:
+def test_columns_of_a_data_frame_are_found_by_name(tmp_path):
     table = load_wine(as_frame=True).frame
     table.to_csv(tmp_path / "wine.csv", index=False)
     words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
@@ -335,7 +315,7 @@ def test_columns_of_a_data_frame_are_found_by_name(tmp_path: Path) -> None:
             model.predict(X.drop(columns="ash"))
 
 
-def test_a_model_that_does_not_name_its_classes_is_asked_for_these_alone(tmp_path: Path) -> None:
+def test_a_model_that_does_not_name_its_classes_is_asked_for_these_alone(tmp_path):
     load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
     words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
     kind = ["--estimator", "sklearn.mixture.GaussianMixture", "--param", "n_components=3"]
@@ -346,9 +326,7 @@ def test_a_model_that_does_not_name_its_classes_is_asked_for_these_alone(tmp_pat
     assert list(answers) == ["row", "predicted"]
 
 
-def test_answers_go_to_a_file_of_their_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_go_to_a_file_of_their_own(tmp_path, capsys):
     table = load_wine(as_frame=True).frame
     table.loc[3, "ash"] = np.nan
     path, run = tmp_path / "wine.csv", tmp_path / "run"
@@ -369,9 +347,7 @@ def test_answers_go_to_a_file_of_their_own(
     assert cells[4] == ""
 
 
-def test_advice_is_of_what_predict_takes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_advice_is_of_what_predict_takes(tmp_path, capsys):
     table = load_wine(as_frame=True).frame
     table.to_csv(tmp_path / "wine.csv", index=False)
     words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target", *FEW]
@@ -389,7 +365,7 @@ def test_advice_is_of_what_predict_takes(
         assert "--" not in line
 
 
-def test_pixels_of_any_type_get_the_predictions_of_the_refit(tmp_path: Path) -> None:
+def test_pixels_of_any_type_get_the_predictions_of_the_refit(tmp_path):
     words = ["--limit", "300", "--estimator", "forest", "--cluster", "threads", "--folds", "2"]
     assert main([*words, "--quiet", "--results", str(tmp_path / "run")]) == 0
     run = Run(tmp_path / "run")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from distributed import Client
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -20,12 +17,12 @@ from pipelines import GridSearch
 from pipelines.search.shared import shared_fit_of
 
 
-def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker: Client) -> None:
+def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker):
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
     weights = np.linspace(0.5, 1.5, len(y))
     forest, grid = RandomForestClassifier(random_state=0), {"n_estimators": [2, 5, 9]}
-    options: dict[str, Any] = {"cv": 3, "return_train_score": True}
+    options = {"cv": 3, "return_train_score": True}
     ours = GridSearch(forest, grid, client=one_worker, **options).fit(X, y, sample_weight=weights)
     theirs = GridSearchCV(forest, grid, **options).fit(X, y, sample_weight=weights)
     assert ours.fits == (9, 3)
@@ -37,7 +34,7 @@ def test_a_search_on_a_cluster_is_that_of_scikit_learn(one_worker: Client) -> No
 
 
 @pytest.mark.slow
-def test_processes_of_joblib_give_the_same() -> None:
+def test_processes_of_joblib_give_the_same():
     X, y = load_iris(return_X_y=True)
     pipe, grid = (
         make_pipeline(StandardScaler(), KNeighborsClassifier()),
@@ -60,17 +57,15 @@ def test_processes_of_joblib_give_the_same() -> None:
         (RandomForestClassifier(random_state=0), {"n_estimators": [2, 4]}),
     ],
 )
-def test_the_estimator_s_own_score_takes_the_shared_answers(
-    estimator: Any, grid: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_estimator_s_own_score_takes_the_shared_answers(estimator, grid, monkeypatch):
     X, y = load_iris(return_X_y=True)
     expected = GridSearchCV(estimator, grid, refit=False).fit(X, y).cv_results_
 
-    calls: list[Any] = []
-    kind: Any = shared_fit_of(estimator)
+    calls = []
+    kind = shared_fit_of(estimator)
     predict = kind.predict
 
-    def ask(*arguments: Any) -> Any:
+    def ask(*arguments):
         calls.append(arguments)
         return predict(*arguments)
 
@@ -80,11 +75,11 @@ def test_the_estimator_s_own_score_takes_the_shared_answers(
     assert len(calls) == 5, "once for each fold"
 
 
-def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:
+def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one():
     X, y = load_iris(return_X_y=True)
     seen = []
 
-    def n_trees(estimator: Any, X: Any, y: Any) -> float:
+    def n_trees(estimator, X, y):
         seen.append(type(estimator))
         return float(len(estimator.estimators_))
 
@@ -96,7 +91,7 @@ def test_a_scorer_that_looks_at_the_estimator_sees_a_real_one() -> None:
     assert search.fits == (4, 2)
 
 
-def test_a_search_without_a_target() -> None:
+def test_a_search_without_a_target():
     X, _ = load_iris(return_X_y=True)
     grid, estimator = {"n_clusters": [2, 3, 4]}, KMeans(n_init=1, random_state=0)
     ours = GridSearch(estimator, grid).fit(X)

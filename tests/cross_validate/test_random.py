@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,18 +19,18 @@ knn: {n_neighbors: {int: [1, 5]}}
 
 
 @pytest.fixture(scope="module")
-def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def space(tmp_path_factory):
     path = tmp_path_factory.mktemp("space") / "space.yaml"
     path.write_text(SPACE)
     return path
 
 
-def params(folder: Path, algorithm: str) -> list[dict]:
+def params(folder, algorithm):
     table = pd.read_parquet(folder / "candidates.parquet").sort_values("candidate")
     return [json.loads(text) for text in table[table["algorithm"] == algorithm]["params"]]
 
 
-def test_each_estimator_has_its_draws(space: Path, tmp_path: Path) -> None:
+def test_each_estimator_has_its_draws(space, tmp_path):
     words = [*HERE, "--grid", str(space), "--strategy", "random", "--n-iter", "8"]
     output = said_by("cross_validate", *words, "--results", str(tmp_path / "both"))
     assert "candidates 13 of svm, knn x 2 folds = 26 fits" in output
@@ -55,7 +54,7 @@ def test_each_estimator_has_its_draws(space: Path, tmp_path: Path) -> None:
     assert params(tmp_path / "alone", "svm") == params(tmp_path / "beside", "svm")
 
 
-def test_branches_of_lists_are_a_grid_of_each(tmp_path: Path) -> None:
+def test_branches_of_lists_are_a_grid_of_each(tmp_path):
     (tmp_path / "g.yaml").write_text(
         "svm:\n  - {kernel: [rbf], C: [1, 10], gamma: [0.01, 0.1]}\n  - {kernel: [linear]}\n"
     )
@@ -64,7 +63,7 @@ def test_branches_of_lists_are_a_grid_of_each(tmp_path: Path) -> None:
     assert params(tmp_path / "run", "svm")[-1] == {"kernel": "linear"}
 
 
-def test_a_distribution_needs_draws(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_distribution_needs_draws(space, capsys):
     from pipelines.cross_validate import main
 
     assert main([*HERE, "--grid", str(space)]) == 2
@@ -74,7 +73,7 @@ def test_a_distribution_needs_draws(space: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.figures
-def test_draws_are_dots_against_each_of_their_parameters(tmp_path: Path) -> None:
+def test_draws_are_dots_against_each_of_their_parameters(tmp_path):
     from pipelines.report.page import read_run
 
     words = ["--estimator", "tree", "--param", "max_depth={int: [1, 9]}", "criterion=gini,entropy"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from tests.command_runs import record
 HERE = ["--cluster", "threads", "--quiet"]
 
 
-def table(folder: Path, n_rows: int = 150) -> str:
+def table(folder, n_rows=150):
     """A file with numbers, text and missing cells; the target is a number."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=n_rows), "b": rng.normal(5, 20, n_rows)})
@@ -30,7 +29,7 @@ def table(folder: Path, n_rows: int = 150) -> str:
     return str(folder / "mine.csv")
 
 
-def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
+def test_the_terminal_shows_the_answer(finished):
     folder, output = finished
     best = record(folder)["best"]
     assert "task       classification: 10 classes; default folds, scored by accuracy" in output
@@ -41,7 +40,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert f"report     {folder / 'report.html'}" in output
 
 
-def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
+def test_the_folder_holds_the_run(finished):
     folder, _ = finished
     about = record(folder)
     cells = pd.read_parquet(folder / "cv_results.parquet")
@@ -68,7 +67,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
 
 @pytest.mark.figures
 @pytest.mark.slow
-def test_numbers_text_and_gaps(tmp_path: Path) -> None:
+def test_numbers_text_and_gaps(tmp_path):
     folder = tmp_path / "run"
     data = ["--dataset", table(tmp_path), "--target", "price", "--folds", "3"]
     what = ["--estimator", "ridge", "--param", "alpha=0.1,1,10", "--estimator", "knn"]
@@ -87,7 +86,7 @@ def test_numbers_text_and_gaps(tmp_path: Path) -> None:
     assert "cv mean absolute error" in (folder / "report.html").read_text()
 
 
-def test_groups_stay_together_and_are_no_feature(tmp_path: Path) -> None:
+def test_groups_stay_together_and_are_no_feature(tmp_path):
     folder = tmp_path / "run"
     data = ["--dataset", table(tmp_path), "--target", "colour", "--groups", "patient"]
     how = ["--cv", "group", "--folds", "3", "--estimator", "tree"]
@@ -99,7 +98,7 @@ def test_groups_stay_together_and_are_no_feature(tmp_path: Path) -> None:
     assert (cells["n_validation"] % 10 == 0).all()
 
 
-def test_time_a_grid_of_a_file_and_steps_of_a_file(tmp_path: Path) -> None:
+def test_time_a_grid_of_a_file_and_steps_of_a_file(tmp_path):
     folder = tmp_path / "run"
     (tmp_path / "grid.yaml").write_text("ridge: {alpha: [1, 10], scale__with_mean: [true, false]}")
     (tmp_path / "steps.yaml").write_text(
@@ -121,7 +120,7 @@ def test_time_a_grid_of_a_file_and_steps_of_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.figures
 @pytest.mark.slow
-def test_nested_folds_and_a_learning_curve(tmp_path: Path) -> None:
+def test_nested_folds_and_a_learning_curve(tmp_path):
     folder = tmp_path / "run"
     rows = ["--limit", "200", "--folds", "2", "--nested", "3", "--learning-curve"]
     what = ["--estimator", "knn", "--param", "n_neighbors=1,9", "--estimator", "bayes"]
@@ -146,9 +145,7 @@ def test_nested_folds_and_a_learning_curve(tmp_path: Path) -> None:
     assert (folder / "journal.jsonl").read_bytes() == before
 
 
-def test_a_candidate_that_fails_is_a_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_candidate_that_fails_is_a_row(tmp_path, capsys):
     folder = tmp_path / "run"
     what = ["--estimator", "knn", "--param", "n_neighbors=1,99999", "--estimator", "tree"]
     rows = ["--limit", "100", "--folds", "2", "--cluster", "threads"]
@@ -161,9 +158,7 @@ def test_a_candidate_that_fails_is_a_row(
     assert "max_depth" in output
 
 
-def test_where_every_candidate_fails_the_line_names_the_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_every_candidate_fails_the_line_names_the_options(tmp_path, capsys):
     argv = ["--estimator", "tree", "--param", "max_depth=three", "--limit", "100", "--folds", "2"]
     assert main([*argv, "--cluster", "threads", "--results", str(tmp_path / "run")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -171,7 +166,7 @@ def test_where_every_candidate_fails_the_line_names_the_options(
     assert "Got 'three' instead.; check --estimator and --param; nothing has finished" in line
 
 
-def test_scores_are_those_of_scikit_learn(tmp_path: Path) -> None:
+def test_scores_are_those_of_scikit_learn(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
     frame["y"] = frame["a"] - 2 * frame["b"] + rng.normal(0, 0.5, 80)
@@ -199,7 +194,7 @@ def test_scores_are_those_of_scikit_learn(tmp_path: Path) -> None:
     assert cells["score"].to_numpy() == pytest.approx(expected, rel=1e-12)
 
 
-def test_short_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_names_are_listed(capsys):
     assert main(["--estimators"]) == 0
     output = capsys.readouterr().out
     for name in ("logistic", "forest", "boosting", "knn", "ridge", "svm", "mlp"):
@@ -208,7 +203,7 @@ def test_short_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ensemble.RandomForestClassifier", "svm.NuSVC"])
-def test_estimators_of_intel_fit_what_a_process_was_sent(name: str, tmp_path: Path) -> None:
+def test_estimators_of_intel_fit_what_a_process_was_sent(name, tmp_path):
     """They refuse arrays that begin anywhere; all rows, for the refit, are no copy."""
     pytest.importorskip("sklearnex", reason="scikit-learn-intelex comes with the extra intel")
     options = ["--limit", "300", "--folds", "3", "--cluster", "local", "--workers", "2"]

@@ -1,8 +1,6 @@
 """Data the tests make themselves, small enough to write by hand."""
 
 import gzip
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,23 +10,23 @@ from pipelines.errors import InputError
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
 
-def idx_bytes(array: np.ndarray) -> bytes:
+def idx_bytes(array):
     header = bytes([0, 0, CODES[array.dtype.str[1:]], array.ndim])
     lengths = b"".join(length.to_bytes(4, "big") for length in array.shape)
     return header + lengths + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
 @pytest.fixture(scope="session")
-def to_idx() -> Callable[[np.ndarray], bytes]:
+def to_idx():
     """The bytes of an IDX file that holds the array."""
     return idx_bytes
 
 
 @pytest.fixture(scope="session")
-def write_mnist() -> Callable[..., None]:
+def write_mnist():
     """Write a tiny data set of 30 training and 20 test images of 4 x 3 pixels as IDX files."""
 
-    def write(folder: Path, zipped: bool = False, skip: tuple[str, ...] = (), **arrays) -> None:
+    def write(folder, zipped=False, skip=(), **arrays):
         folder.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng(7)
         parts = {
@@ -53,10 +51,10 @@ def write_mnist() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def refused() -> Callable[..., str]:
+def refused():
     """Call something that must raise InputError with one line holding all the given words."""
 
-    def check(call: Callable[[], object], *words: str) -> str:
+    def check(call, *words):
         with pytest.raises(InputError) as caught:
             call()
         message = caught.value.flagged()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,14 +9,14 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import KFold, cross_val_score
 
 from pipelines.data.baseline import baseline_of, remarks_on
-from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, Task
+from pipelines.data.dataset import CLASSIFICATION, REGRESSION
 from pipelines.data.load import load_dataset
 
 RNG = np.random.default_rng(0)
 N = 400
 
 
-def load(folder: Path, task: Task = CLASSIFICATION, **columns: object) -> Dataset:
+def load(folder, task=CLASSIFICATION, **columns):
     frame = pd.DataFrame({"noise": RNG.normal(size=N), "more": RNG.normal(size=N), **columns})
     frame.to_csv(folder / "table.csv", index=False)
     return load_dataset(
@@ -26,12 +24,12 @@ def load(folder: Path, task: Task = CLASSIFICATION, **columns: object) -> Datase
     )
 
 
-def splits_of(data: Dataset) -> list[tuple[np.ndarray, np.ndarray]]:
+def splits_of(data):
     return list(KFold(4).split(data.y_train))
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"])
-def test_the_baseline_of_classes_is_scikit_learns_dummy(tmp_path: Path, scoring: str) -> None:
+def test_the_baseline_of_classes_is_scikit_learns_dummy(tmp_path, scoring):
     data = load(tmp_path, target=np.where(RNG.random(N) < 0.7, "no", "yes"))
     baseline = baseline_of(data, splits_of(data), scoring, data.classes)
     dummy, labels = DummyClassifier(strategy="prior"), data.classes[data.y_train]
@@ -42,7 +40,7 @@ def test_the_baseline_of_classes_is_scikit_learns_dummy(tmp_path: Path, scoring:
     assert baseline["share"] == pytest.approx(np.mean(labels == "no"))
 
 
-def test_the_baseline_of_numbers_is_their_mean(tmp_path: Path) -> None:
+def test_the_baseline_of_numbers_is_their_mean(tmp_path):
     data = load(tmp_path, REGRESSION, target=RNG.normal(3.0, size=N))
     baseline = baseline_of(data, splits_of(data), "r2")
     scores = cross_val_score(
@@ -52,12 +50,12 @@ def test_the_baseline_of_numbers_is_their_mean(tmp_path: Path) -> None:
     assert baseline["words"] == f"always answering the mean, {data.y_train.mean():.4g}"
 
 
-def test_a_scorer_that_a_dummy_cannot_have_is_none(tmp_path: Path) -> None:
+def test_a_scorer_that_a_dummy_cannot_have_is_none(tmp_path):
     data = load(tmp_path, target=np.where(RNG.random(N) < 0.5, "no", "yes"))
     assert baseline_of(data, splits_of(data), "f1", data.classes)["score_mean"] is None
 
 
-def test_a_search_that_beats_nothing_is_named(tmp_path: Path) -> None:
+def test_a_search_that_beats_nothing_is_named(tmp_path):
     data = load(tmp_path, target=np.where(RNG.random(N) < 0.6, "no", "yes"))
     baseline = baseline_of(data, splits_of(data), "accuracy", data.classes)
     mean = baseline["score_mean"]
@@ -69,7 +67,7 @@ def test_a_search_that_beats_nothing_is_named(tmp_path: Path) -> None:
     assert only.startswith("on the test rows the best is no better than always answering 'no'")
 
 
-def test_imbalance_is_named_where_accuracy_chooses(tmp_path: Path) -> None:
+def test_imbalance_is_named_where_accuracy_chooses(tmp_path):
     data = load(tmp_path, target=np.where(RNG.random(N) < 0.92, "no", "yes"))
     (remark,) = remarks_on(data, baseline_of(data, splits_of(data), "accuracy", data.classes))
     assert remark.endswith("are 'no': accuracy misleads: try --scoring balanced_accuracy")
@@ -77,7 +75,7 @@ def test_imbalance_is_named_where_accuracy_chooses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classes", "category", "numbers"])
-def test_a_column_that_tells_the_target_is_named(tmp_path: Path, kind: str) -> None:
+def test_a_column_that_tells_the_target_is_named(tmp_path, kind):
     target = RNG.normal(size=N) if kind == "numbers" else RNG.integers(0, 3, N)
     cost = 2 * target + 1
     data = load(
@@ -91,7 +89,7 @@ def test_a_column_that_tells_the_target_is_named(tmp_path: Path, kind: str) -> N
     assert remark.endswith("--leave-out cost")
 
 
-def test_ids_tell_nothing(tmp_path: Path) -> None:
+def test_ids_tell_nothing(tmp_path):
     """A tree could learn a column of ids by heart, and know none that it has not seen."""
     data = load(tmp_path, code=RNG.permutation(N) + 0.5, target=RNG.integers(0, 2, N).astype(str))
     assert remarks_on(data, baseline_of(data)) == []

@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from pipelines.data.delimited import NoTable, TextTable, read_text_table
+from pipelines.data.delimited import NoTable, read_text_table
 
 NAMES = ("w", "h", "kind")
 ROWS = [["5.1", "3.5", "a"], ["4.9", "3.0", "b"], ["6.2", "3.4", "a"], ["5.9", "3.1", "b"]]
 
 
-def written(delimiter: str = ",", end: str = "\n", names: tuple[str, ...] | None = NAMES) -> str:
+def written(delimiter=",", end="\n", names=NAMES):
     lines = ([names] if names else []) + ROWS
     return "".join(delimiter.join(line) + end for line in lines)
 
 
-def read(path: Path, text: str | bytes, **options: object) -> TextTable:
+def read(path, text, **options):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_text_table(path, **options)
 
 
-def rows_of(table: TextTable) -> list[list[str | None]]:
+def rows_of(table):
     return [list(row.values()) for row in table.cells.to_pylist()]
 
 
@@ -59,9 +58,7 @@ def rows_of(table: TextTable) -> list[list[str | None]]:
     ],
     ids=repr,
 )
-def test_a_table_is_read_however_it_is_written(
-    text: str | bytes, names: tuple[str, ...] | None, tmp_path: Path
-) -> None:
+def test_a_table_is_read_however_it_is_written(text, names, tmp_path):
     table = read(tmp_path / "t.csv", text)
     assert table.names == names
     assert rows_of(table) == ROWS
@@ -97,22 +94,20 @@ def test_a_table_is_read_however_it_is_written(
         ('name,note\na,"two\nlines"\nb,"1,2"\n', ("name", "note"), ["a", "two\nlines"]),
     ],
 )
-def test_headers_and_quotes(
-    text: str, names: tuple[str, ...] | None, first: list[str], tmp_path: Path
-) -> None:
+def test_headers_and_quotes(text, names, first, tmp_path):
     table = read(tmp_path / "t.csv", text)
     assert table.names == names
     assert rows_of(table)[0] == first
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp437", "utf-16", "cp949"])
-def test_an_encoding_that_is_asked_for(encoding: str, tmp_path: Path) -> None:
+def test_an_encoding_that_is_asked_for(encoding, tmp_path):
     word = "한국" if encoding == "cp949" else "é"
     text = written().replace("kind", word).encode(encoding)
     assert read(tmp_path / "t.csv", text, encoding=encoding).names == ("w", "h", word)
 
 
-def test_what_excel_writes_on_windows_is_noticed_and_said(tmp_path: Path) -> None:
+def test_what_excel_writes_on_windows_is_noticed_and_said(tmp_path):
     text = "städte;größe;straße\n" + "Köln;1,5;Große Gasse\nZürich;2,5;Am Bühl\n" * 20
     table = read(tmp_path / "t.csv", text.encode("cp1252"))
     assert table.names == ("städte", "größe", "straße")
@@ -135,9 +130,7 @@ LACKING = "than 3 cells, the first in line 42, taken as lacking the last"
         ('7.0,3.2,5" disk\n', None, 41),
     ],
 )
-def test_rows_of_other_lengths_are_told(
-    extra_lines: str, note: str | None, n_rows: int, tmp_path: Path
-) -> None:
+def test_rows_of_other_lengths_are_told(extra_lines, note, n_rows, tmp_path):
     table = read(tmp_path / "t.csv", written() + written(names=None) * 9 + extra_lines)
     assert len(rows_of(table)) == n_rows
     assert table.notes[:1] == ((note,) if note else ())
@@ -166,29 +159,27 @@ def test_rows_of_other_lengths_are_told(
         ("w,kind\n" + "1,2,a,b\n2,3,b,c\n1,5,a,b\n" * 9, "2 names of columns, but 4 cells"),
     ],
 )
-def test_what_is_no_table_is_refused_by_its_reason(
-    text: str | bytes, reason: str, tmp_path: Path
-) -> None:
+def test_what_is_no_table_is_refused_by_its_reason(text, reason, tmp_path):
     with pytest.raises(NoTable, match=reason):
         read(tmp_path / "t.csv", text)
 
 
 @pytest.mark.parametrize("above", ["", "sep=,\n", "# a comment\n", "A title\n\n"])
-def test_the_line_of_a_row(above: str, tmp_path: Path) -> None:
+def test_the_line_of_a_row(above, tmp_path):
     text = above + 'w,h,kind\n1,2,"a\nb"\n\n3,4,c\n5,6,d\n'
     table = read(tmp_path / "t.csv", text)
     lines = text.splitlines()
     assert [lines[table.line_of(row) - 1] for row in range(3)] == ['1,2,"a', "3,4,c", "5,6,d"]
 
 
-def test_apostrophes_within_cells_in_apostrophes(tmp_path: Path) -> None:
+def test_apostrophes_within_cells_in_apostrophes(tmp_path):
     lines = [f"{i},'the dog's bed, number \"{i}\"','a'" for i in range(9)]
     table = read(tmp_path / "t.csv", "w,'what','kind'\n" + "\n".join(lines) + "\n")
     assert table.names == ("w", "what", "kind")
     assert rows_of(table)[3] == ["3", 'the dog\'s bed, number "3"', "a"]
 
 
-def test_a_terminal_has_no_second_progress_bar() -> None:
+def test_a_terminal_has_no_second_progress_bar():
     """DuckDB draws one of its own where standard output is a terminal, unless it is told not to."""
     script = (
         "from pipelines.data.delimited import connected\n"

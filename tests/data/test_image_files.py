@@ -3,9 +3,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,24 +17,24 @@ from pipelines.errors import InputError
 MNIST = ImageFormat(28, 28, 255.0, 20)
 
 
-def save(tmp_path: Path, pixels: np.ndarray, name: str = "image.png") -> Path:
+def save(tmp_path, pixels, name="image.png"):
     Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name)
     return tmp_path / name
 
 
-def bar(height: int = 200, width: int = 300) -> np.ndarray:
+def bar(height=200, width=300):
     """A dark upright bar on light paper, far from the middle."""
     image = np.full((height, width), 240)
     image[30:130, 40:60] = 15
     return image
 
 
-def form_of(X: np.ndarray, shape: tuple[int, ...], ink: bool = True) -> ImageFormat | None:
-    data: Any = SimpleNamespace(X_train=X, image_shape=shape, ink=ink, folder=None)
+def form_of(X, shape, ink=True):
+    data = SimpleNamespace(X_train=X, image_shape=shape, ink=ink, folder=None)
     return ImageFormat.of(data)
 
 
-def test_the_form_is_measured_on_the_images() -> None:
+def test_the_form_is_measured_on_the_images():
     X = np.zeros((3, 6, 5))
     X[0, 1:5, 2] = 16  # four pixels high
     X[1, 2, 0:4] = 9  # four wide
@@ -52,23 +50,23 @@ def test_the_form_is_measured_on_the_images() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999, 1.0])
-def test_the_depth_of_ink_is_the_exact_distance_from_its_edge(share: float) -> None:
+def test_the_depth_of_ink_is_the_exact_distance_from_its_edge(share):
     for seed, shape in enumerate([(1, 1), (2, 30), (30, 2), (40, 25)]):
         is_ink = np.pad(np.random.default_rng(seed).random(shape) < share, 1)
         np.testing.assert_array_equal(ink_depth(is_ink), distance_transform_edt(is_ink))
 
 
-def test_photographs_have_no_ink() -> None:
+def test_photographs_have_no_ink():
     assert form_of(np.ones((2, 90)), (3, 6, 5), ink=False) == ImageFormat(6, 5, 255.0, None, 3)
 
 
-def test_images_without_ink_have_a_form() -> None:
+def test_images_without_ink_have_a_form():
     form = form_of(np.zeros((2, 30)), (6, 5))
     assert form is not None
     assert form.ink_side == 6
 
 
-def test_a_photograph_is_resized_and_cropped_as_those_of_a_data_set(tmp_path: Path) -> None:
+def test_a_photograph_is_resized_and_cropped_as_those_of_a_data_set(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
     row = read_image(save(tmp_path, pixels), ImageFormat(16, 16, 255.0, None, 3))
     np.testing.assert_array_equal(row, decode(tmp_path / "image.png", 16).ravel())
@@ -78,9 +76,7 @@ def test_a_photograph_is_resized_and_cropped_as_those_of_a_data_set(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kind", "channels"), [(2, 3), (6, 4), (4, 2)])
-def test_of_16_bits_a_channel_the_upper_8_are_read(
-    tmp_path: Path, kind: int, channels: int
-) -> None:
+def test_of_16_bits_a_channel_the_upper_8_are_read(tmp_path, kind, channels):
     rows = np.full((4, 5, channels), 0x40FF, ">u2")
     rows[..., {2: 1, 3: 3, 4: 3}[channels] :] = 0xFFFF  # opaque
     parts = {
@@ -96,9 +92,9 @@ def test_of_16_bits_a_channel_the_upper_8_are_read(
         for name, content in parts.items()
     )
     (tmp_path / "x.png").write_bytes(png)
-    calls: list[tuple[str, float]] = []
+    calls = []
 
-    def white(depth: str, largest: float) -> float:
+    def white(depth, largest):
         calls.append((depth, largest))
         return largest
 
@@ -117,9 +113,7 @@ def test_of_16_bits_a_channel_the_upper_8_are_read(
         (np.full((8, 8), 7, np.uint8), {"16 bits": 4095.0}, 7),
     ],
 )
-def test_more_than_8_bits_are_scaled_as_in_the_run(
-    tmp_path: Path, values: np.ndarray, white: dict[str, float], gray: int | None
-) -> None:
+def test_more_than_8_bits_are_scaled_as_in_the_run(tmp_path, values, white, gray):
     Image.fromarray(values).save(tmp_path / "x.tif")
     form = ImageFormat(8, 8, 255.0, None, 1, white=white)
     if gray is None:
@@ -129,14 +123,14 @@ def test_more_than_8_bits_are_scaled_as_in_the_run(
         assert (read_image(tmp_path / "x.tif", form) == gray).all()
 
 
-def test_ink_of_12_bits_keeps_its_gray_levels(tmp_path: Path) -> None:
+def test_ink_of_12_bits_keeps_its_gray_levels(tmp_path):
     twelve = np.rint(bar() / 255 * 4095)
     Image.fromarray(twelve.astype(np.uint16)).save(tmp_path / "deep.png")
     row = read_image(tmp_path / "deep.png", MNIST)
     np.testing.assert_array_equal(row, read_image(save(tmp_path, bar()), MNIST))
 
 
-def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:
+def test_dark_ink_is_inverted_scaled_and_centred(tmp_path):
     row = read_image(save(tmp_path, bar()), MNIST)
     image = row.reshape(28, 28)
     assert row.dtype == np.float32
@@ -148,13 +142,13 @@ def test_dark_ink_is_inverted_scaled_and_centred(tmp_path: Path) -> None:
     assert image[0, 0] == 0
 
 
-def test_light_ink_on_a_dark_ground_gives_the_same(tmp_path: Path) -> None:
+def test_light_ink_on_a_dark_ground_gives_the_same(tmp_path):
     dark = read_image(save(tmp_path, 255 - bar(), "dark.png"), MNIST)
     light = read_image(save(tmp_path, bar(), "light.png"), MNIST)
     np.testing.assert_array_equal(dark, light)
 
 
-def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
+def test_the_centre_of_mass_is_in_the_middle(tmp_path):
     image = np.full((100, 100), 255)
     image[20:80, 30:36] = 0
     image[70:80, 30:70] = 0  # a foot: more ink low and to the right
@@ -166,9 +160,7 @@ def test_the_centre_of_mass_is_in_the_middle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("pen", "columns"), [(3, 2), (16, 3), (30, 5)])
-def test_strokes_become_as_wide_as_those_of_the_data(
-    tmp_path: Path, pen: int, columns: int
-) -> None:
+def test_strokes_become_as_wide_as_those_of_the_data(tmp_path, pen, columns):
     image = np.full((160, 160), 255)
     image[20:140, 70 : 70 + pen] = 0
     form = replace(MNIST, strokes=(2.0, 5.0))
@@ -177,7 +169,7 @@ def test_strokes_become_as_wide_as_those_of_the_data(
     assert row.max() == 255
 
 
-def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> None:
+def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path):
     digits = load_digits()
     form = ImageFormat(8, 8, 16.0, 8)
     drawn = np.kron(255 - digits.images[0] * 15.9, np.ones((20, 20)))
@@ -194,9 +186,7 @@ def test_a_picture_of_the_data_comes_back_nearly_as_it_was(tmp_path: Path) -> No
         ("cut.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a readable image"),
     ],
 )
-def test_a_file_that_is_no_picture_is_one_line(
-    tmp_path: Path, name: str, content: bytes | None, says: str
-) -> None:
+def test_a_file_that_is_no_picture_is_one_line(tmp_path, name, content, says):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=says) as caught:
@@ -205,14 +195,14 @@ def test_a_file_that_is_no_picture_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_page_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_an_empty_page_and_a_folder_are_refused(tmp_path):
     with pytest.raises(InputError, match="one colour"):
         read_image(save(tmp_path, np.full((50, 40), 250)), MNIST)
     with pytest.raises(InputError, match="Is a directory"):
         read_image(tmp_path, MNIST)
 
 
-def test_a_picture_beyond_reason_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_a_picture_beyond_reason_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.data.image_files.MOST_PIXELS", 100)
     with pytest.raises(InputError, match="100 at most"):
         read_image(save(tmp_path, bar()), MNIST)

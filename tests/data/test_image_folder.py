@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +20,7 @@ RNG = np.random.default_rng(0)
 COLOURED = RNG.integers(0, 256, (8, 8, 3), np.uint8)
 
 
-def put(path: Path, image: Any = COLOURED, **options: Any) -> Path:
+def put(path, image=COLOURED, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     image = image if isinstance(image, Image.Image) else Image.fromarray(image)
     image.save(path, **options)
@@ -31,25 +28,25 @@ def put(path: Path, image: Any = COLOURED, **options: Any) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Two classes of five coloured images each."""
     for i in range(10):
         put(tmp_path / "own" / "ab"[i % 2] / f"{i}.png", np.roll(COLOURED, i, axis=1))
     return tmp_path / "own"
 
 
-def load(folder: Path, **reading: Any) -> Any:
+def load(folder, **reading):
     return load_folder(folder, folder.parent / "data", ImageReading(**reading))
 
 
-def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+def test_a_pipe_is_not_waited_for(folder):
     os.mkfifo(folder / "a" / "pipe.png")
     with pytest.raises(InputError, match="a pipe, not a file"):
         load(folder)
     assert load(folder, unreadable="skip").X.shape == (10, 192)
 
 
-def test_files_classes_and_pixels_are_those_of_torchvision(folder: Path) -> None:
+def test_files_classes_and_pixels_are_those_of_torchvision(folder):
     from torchvision.datasets import ImageFolder
     from torchvision.datasets.folder import IMG_EXTENSIONS
 
@@ -70,7 +67,7 @@ def test_files_classes_and_pixels_are_those_of_torchvision(folder: Path) -> None
     assert source.X_test is None
 
 
-def put_split(root: Path, **classes_of: str) -> Path:
+def put_split(root, **classes_of):
     """Put an image of each class, a letter, into each split; ``__`` in its name stands for /."""
     for i, (split, classes) in enumerate(classes_of.items()):
         for name in classes:
@@ -94,7 +91,7 @@ def put_split(root: Path, **classes_of: str) -> Path:
         ("train_images", "eval"),
     ],
 )
-def test_a_split_is_known_by_its_usual_names(tmp_path: Path, train: str, test: str) -> None:
+def test_a_split_is_known_by_its_usual_names(tmp_path, train, test):
     folder = put_split(tmp_path / "own", **{train: "ab", test: "ab"})
     put(folder / train / "b" / "2.png", 255 - COLOURED)
     data = load_dataset(str(folder), data_dir=tmp_path / "data")
@@ -105,7 +102,7 @@ def test_a_split_is_known_by_its_usual_names(tmp_path: Path, train: str, test: s
     assert data.notes == (f"the training set is '{train}', and the test set '{test}'",)
 
 
-def test_what_is_beside_a_split_is_said(tmp_path: Path) -> None:
+def test_what_is_beside_a_split_is_said(tmp_path):
     folder = put_split(tmp_path / "own", train="ab", test="ab", validation="ab", more="c")
     (folder / "labels.csv").write_text("a,b")
     put(folder / "cover.png")
@@ -118,7 +115,7 @@ def test_what_is_beside_a_split_is_said(tmp_path: Path) -> None:
     assert "3 files are left out: 2 outside of the classes, 1 .csv" in lines[2]
 
 
-def test_a_training_set_alone(tmp_path: Path) -> None:
+def test_a_training_set_alone(tmp_path):
     source = load(put_split(tmp_path / "own", training="ab"))
     assert source.y.tolist() == ["a", "b"]
     assert source.X_test is None
@@ -146,12 +143,12 @@ def test_a_training_set_alone(tmp_path: Path) -> None:
     ],
 )
 def test_an_unclear_split_is_refused(
-    splits: dict[str, str],
-    flat: str,
-    words: list[str],
-    tmp_path: Path,
-    refused: Callable[..., str],
-) -> None:
+    splits,
+    flat,
+    words,
+    tmp_path,
+    refused,
+):
     folder = put_split(tmp_path / "own", **splits)
     for name in flat.split():
         put(folder / name / "1.png")
@@ -159,19 +156,19 @@ def test_an_unclear_split_is_refused(
 
 
 @pytest.mark.parametrize("names", ["train plane", "test plane", "valid invalid other"])
-def test_classes_may_be_called_as_splits_are(tmp_path: Path, names: str) -> None:
+def test_classes_may_be_called_as_splits_are(tmp_path, names):
     for name in names.split():
         put(tmp_path / "own" / name / "1.png")
     assert set(load(tmp_path / "own").y) == {*names.split()}
 
 
-def test_classes_that_look_like_splits_are_warned_of(tmp_path: Path) -> None:
+def test_classes_that_look_like_splits_are_warned_of(tmp_path):
     source = load(put_split(tmp_path / "own", here="ab", there="ab"))
     assert source.y.tolist() == ["here", "here", "there", "there"]
     assert source.lines[1].startswith("warning    the classes are 'here', 'there', each with")
 
 
-def test_a_class_that_the_test_set_lacks_is_warned_of(tmp_path: Path) -> None:
+def test_a_class_that_the_test_set_lacks_is_warned_of(tmp_path):
     folder = put_split(tmp_path / "own", train="abc", test="ab")
     assert f"warning    the test set '{folder / 'test'}' has no 'c'" in load(folder).lines
 
@@ -188,7 +185,7 @@ def test_a_class_that_the_test_set_lacks_is_warned_of(tmp_path: Path) -> None:
         "desktop.ini",
     ],
 )
-def test_hidden_things_are_no_images(folder: Path, path: str) -> None:
+def test_hidden_things_are_no_images(folder, path):
     put(folder / "a" / path, format="png")
     (folder / "__MACOSX").mkdir()
     source = load(folder)
@@ -200,7 +197,7 @@ def test_hidden_things_are_no_images(folder: Path, path: str) -> None:
     ("subfolder", "files"),
     [("results/run", "run.json journal.jsonl"), ("data/images/key", "about.json X.npy")],
 )
-def test_what_this_program_wrote_is_no_class(folder: Path, subfolder: str, files: str) -> None:
+def test_what_this_program_wrote_is_no_class(folder, subfolder, files):
     put(folder / subfolder / "figure.png")
     for name in files.split():
         (folder / subfolder / name).touch()
@@ -209,29 +206,29 @@ def test_what_this_program_wrote_is_no_class(folder: Path, subfolder: str, files
     assert source.lines[1:] == ("note       1 folder of this program's runs left out",)
 
 
-def to_itself(a: Path) -> None:
+def to_itself(a):
     (a / "loop").symlink_to(".")
 
 
-def to_the_classes(a: Path) -> None:
+def to_the_classes(a):
     (a / "up").symlink_to("..")
 
 
-def to_another_file(a: Path) -> None:
+def to_another_file(a):
     (a / "again.png").symlink_to("0.png")
 
 
-def by_a_hard_link(a: Path) -> None:
+def by_a_hard_link(a):
     os.link(a / "0.png", a / "again.png")
 
 
-def to_a_folder_in_it(a: Path) -> None:
+def to_a_folder_in_it(a):
     (a / "deeper").mkdir()
     (a / "0.png").rename(a / "deeper" / "0.png")
     (a / "again").symlink_to("deeper")
 
 
-def in_a_circle(a: Path) -> None:
+def in_a_circle(a):
     for name, other in (("x", "y"), ("y", "x")):
         (a / name).mkdir()
         (a / name / "on").symlink_to(f"../{other}")
@@ -241,9 +238,7 @@ def in_a_circle(a: Path) -> None:
     "link",
     [to_itself, to_the_classes, to_another_file, by_a_hard_link, to_a_folder_in_it, in_a_circle],
 )
-def test_an_image_counts_once_whatever_links_lead_to_it(
-    folder: Path, link: Callable[[Path], None]
-) -> None:
+def test_an_image_counts_once_whatever_links_lead_to_it(folder, link):
     link(folder / "a")
     (folder / "self").symlink_to(".")
     source = load(folder)
@@ -252,7 +247,7 @@ def test_an_image_counts_once_whatever_links_lead_to_it(
     assert f"{n} link{'s' * (n > 1)} to what is in the same folder already" in source.lines[1]
 
 
-def test_a_link_leads_to_images_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_a_link_leads_to_images_elsewhere(folder, tmp_path):
     put(tmp_path / "elsewhere" / "c" / "1.png")
     (folder / "c").symlink_to(tmp_path / "elsewhere" / "c")
     (folder / "b" / "more").symlink_to(tmp_path / "elsewhere")
@@ -263,26 +258,24 @@ def test_a_link_leads_to_images_elsewhere(folder: Path, tmp_path: Path) -> None:
     )
 
 
-def test_an_image_in_training_and_test_is_warned_of(tmp_path: Path) -> None:
+def test_an_image_in_training_and_test_is_warned_of(tmp_path):
     folder = put_split(tmp_path / "own", train="ab", test="ab")
     (folder / "test" / "a" / "2.png").symlink_to(folder / "train" / "a" / "1.png")
     assert "1 image of the test set" in load(folder).lines[1]
 
 
-def test_a_link_to_nothing_is_named(folder: Path, refused: Callable[..., str]) -> None:
+def test_a_link_to_nothing_is_named(folder, refused):
     (folder / "a" / "gone").symlink_to("nowhere")
     assert "1 file is left out: 1 behind dangling links" in load(folder).lines[1]
     (folder / "a" / "gone.png").symlink_to("nowhere.png")
     refused(lambda: load(folder), "'a/gone.png' (a link to nothing)")
 
 
-def test_a_subfolder_that_cannot_be_read_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
-) -> None:
+def test_a_subfolder_that_cannot_be_read_is_named(folder, monkeypatch, refused):
     (folder / "a" / "closed").mkdir()
     scandir = os.scandir
 
-    def closed(path: Any) -> Any:
+    def closed(path):
         if str(path).endswith("closed"):
             raise PermissionError(13, "Permission denied")
         return scandir(path)
@@ -291,14 +284,14 @@ def test_a_subfolder_that_cannot_be_read_is_named(
     refused(lambda: load(folder), "--dataset", "a/closed': Permission denied")
 
 
-def test_files_that_are_left_out_are_counted_by_kind(folder: Path) -> None:
+def test_files_that_are_left_out_are_counted_by_kind(folder):
     for name in ("1.gif", "2.GIF", "3.gif", "4.jfif", "5.jfif", "README"):
         (folder / "b" / name).write_bytes(b"x")
     kinds = "3 .gif, 2 .jfif, 1 without suffix; read are .jpg, .jpeg, .png, "
     assert f"note       6 files are left out: {kinds}" in load(folder).lines[1]
 
 
-def test_names_that_are_no_utf8_are_read_and_written_out(folder: Path) -> None:
+def test_names_that_are_no_utf8_are_read_and_written_out(folder):
     os.rename(folder / "b", os.fsencode(folder) + b"/caf\xe9")
     (folder / os.fsdecode(b"caf\xe9") / "1.png").rename(
         folder / os.fsdecode(b"caf\xe9") / os.fsdecode(b"\xe9.png")
@@ -330,9 +323,7 @@ def test_names_that_are_no_utf8_are_read_and_written_out(folder: Path) -> None:
         ([np.uint16(4095), np.uint8(7)], [255, 7], "1 image of 16 bits scaled by 4095, the large"),
     ],
 )
-def test_images_of_more_than_8_bits_have_one_scale(
-    tmp_path: Path, values: list[Any], gray: list[int], note: str
-) -> None:
+def test_images_of_more_than_8_bits_have_one_scale(tmp_path, values, gray, note):
     for name, value in zip("ab", values, strict=True):
         put(tmp_path / "own" / name / "1.tif", np.full((8, 8), value))
     for _ in range(2):
@@ -341,7 +332,7 @@ def test_images_of_more_than_8_bits_have_one_scale(
         assert note in source.lines[1]
 
 
-def test_the_scale_is_that_of_the_training_set(tmp_path: Path) -> None:
+def test_the_scale_is_that_of_the_training_set(tmp_path):
     for i, split in enumerate(("train", "test")):
         for j, name in enumerate("ab"):
             value = (2000, 1000, 4000, 500)[2 * i + j]
@@ -357,16 +348,12 @@ def test_the_scale_is_that_of_the_training_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "words"), [(-5, "below zero, from -5"), (np.nan, "not finite"), (np.inf, "not fin")]
 )
-def test_values_without_a_gray_are_refused(
-    folder: Path, value: float, words: str, refused: Callable[..., str]
-) -> None:
+def test_values_without_a_gray_are_refused(folder, value, words, refused):
     put(folder / "a" / "x.tif", np.full((8, 8), value, np.float32))
     refused(lambda: load(folder), "a/x.tif", words)
 
 
-def test_a_second_run_decodes_nothing_and_a_changed_file_is_seen(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_run_decodes_nothing_and_a_changed_file_is_seen(folder, monkeypatch):
     first = load(folder)
     with monkeypatch.context() as without:
         without.setattr("pipelines.data.image_folder.decode", None)
@@ -382,9 +369,7 @@ def test_a_second_run_decodes_nothing_and_a_changed_file_is_seen(
     assert len(kept) == 3
 
 
-def test_many_files_are_decoded_by_processes_in_their_order(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_files_are_decoded_by_processes_in_their_order(folder, monkeypatch):
     expected = load(folder).X
     monkeypatch.setattr("pipelines.data.image_folder.FEW", 2)
     monkeypatch.setattr("pipelines.data.image_folder.BATCH", 3)
@@ -392,7 +377,7 @@ def test_many_files_are_decoded_by_processes_in_their_order(
     np.testing.assert_array_equal(load(folder).X, expected)
 
 
-def test_resizing_and_cropping_are_those_of_torchvision(tmp_path: Path) -> None:
+def test_resizing_and_cropping_are_those_of_torchvision(tmp_path):
     v2 = pytest.importorskip("torchvision.transforms.v2", reason="it is what is compared with")
     shapes = [(30, 50), (50, 30), (31, 31), (64, 47), (33, 200), (1, 9)]
     for n, (height, width) in enumerate(shapes):
@@ -406,22 +391,20 @@ def test_resizing_and_cropping_are_those_of_torchvision(tmp_path: Path) -> None:
             np.testing.assert_array_equal(decode(path, size, gray=True), expected)
 
 
-def test_several_sizes_need_one_size(folder: Path, refused: Callable[..., str]) -> None:
+def test_several_sizes_need_one_size(folder, refused):
     put(folder / "b" / "large.png", np.zeros((9, 12, 3), np.uint8))
     refused(lambda: load(folder), "--image-size must be given", "8 x 8 and 12 x 9", "b/large.png")
     assert load(folder, size=6).X.shape == (11, 108)
 
 
-def test_a_test_set_of_another_size_is_refused(folder: Path, refused: Callable[..., str]) -> None:
+def test_a_test_set_of_another_size_is_refused(folder, refused):
     for name in "ab":
         put(folder / "train" / name / "1.png")
         put(folder / "test" / name / "1.png", COLOURED[:4])
     refused(lambda: load(folder), "--image-size", "8 x 8", "8 x 4")
 
 
-def test_files_that_are_no_images_are_named_and_refused_or_skipped(
-    folder: Path, refused: Callable[..., str]
-) -> None:
+def test_files_that_are_no_images_are_named_and_refused_or_skipped(folder, refused):
     (folder / "a" / "text.png").write_text("hello")
     whole = (folder / "a" / "0.png").read_bytes()
     (folder / "a" / "cut.png").write_bytes(whole[: len(whole) // 2])
@@ -433,19 +416,19 @@ def test_files_that_are_no_images_are_named_and_refused_or_skipped(
     assert "a/cut.png" in source.lines[1]
 
 
-def test_no_file_can_be_read(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_no_file_can_be_read(tmp_path, refused):
     for name in "ab":
         (tmp_path / "own" / name).mkdir(parents=True)
         (tmp_path / "own" / name / "x.png").write_text("hello")
     refused(lambda: load(tmp_path / "own"), "none of 2 files")
 
 
-def test_an_empty_class_is_refused(folder: Path, refused: Callable[..., str]) -> None:
+def test_an_empty_class_is_refused(folder, refused):
     (folder / "c").mkdir()
     refused(lambda: load(folder), "--dataset must have an image in every class", "'c'")
 
 
-def test_one_image_and_one_image_of_a_class(folder: Path, refused: Callable[..., str]) -> None:
+def test_one_image_and_one_image_of_a_class(folder, refused):
     put(folder / "c" / "only.png")
     loaded = lambda path: load_dataset(str(path), data_dir=folder.parent / "data")  # noqa: E731
     refused(lambda: loaded(folder), "--rare drop", "'c' (1)")
@@ -453,20 +436,18 @@ def test_one_image_and_one_image_of_a_class(folder: Path, refused: Callable[...,
     refused(lambda: loaded(folder.parent / "single"), "at least two classes")
 
 
-def test_a_folder_without_classes(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_a_folder_without_classes(tmp_path, refused):
     put(tmp_path / "own" / "x.png")
     refused(lambda: load(tmp_path / "own"), "--dataset", "subfolder of images for each class")
 
 
-def test_what_does_not_fit_in_half_of_the_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
-) -> None:
+def test_what_does_not_fit_in_half_of_the_memory(folder, monkeypatch, refused):
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("", (), {"total": 2000}))
     refused(lambda: load(folder), "half of the memory", "use at most --image-size 5")
     assert load(folder, size=5).X.shape == (10, 75)
 
 
-def test_a_damaged_cache_is_named(folder: Path, refused: Callable[..., str]) -> None:
+def test_a_damaged_cache_is_named(folder, refused):
     load(folder)
     (kept,) = (folder.parent / "data" / "images").iterdir()
     (kept / "X.npy").write_bytes(b"")
@@ -474,13 +455,11 @@ def test_a_damaged_cache_is_named(folder: Path, refused: Callable[..., str]) -> 
 
 
 @pytest.mark.parametrize("options", [{"size": 8}, {"gray": True}, {"unreadable": "skip"}])
-def test_options_of_folders_are_for_folders(
-    options: dict[str, Any], refused: Callable[..., str]
-) -> None:
+def test_options_of_folders_are_for_folders(options, refused):
     refused(lambda: load_dataset("digits", images=ImageReading(**options)), "a folder of images")
 
 
-def test_a_folder_is_read_without_torch(folder: Path) -> None:
+def test_a_folder_is_read_without_torch(folder):
     """Where neither can be imported, as in an installation without the extra ``nn``."""
     put(folder / "b" / "large.png", np.zeros((9, 12, 3), np.uint8))
     script = (
@@ -499,7 +478,7 @@ def test_a_folder_is_read_without_torch(folder: Path) -> None:
 RAMP = np.tile(np.linspace(0, 255, 8).astype(np.uint8), (8, 1))
 
 
-def ramps(tmp_path: Path) -> dict[str, Path]:
+def ramps(tmp_path):
     gray = Image.fromarray(RAMP)
     turned = gray.rotate(90)
     exif = turned.getexif()
@@ -526,9 +505,7 @@ def ramps(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("gray", [False, True])
-def test_every_kind_of_image_becomes_eight_bits_upright_on_white(
-    tmp_path: Path, gray: bool
-) -> None:
+def test_every_kind_of_image_becomes_eight_bits_upright_on_white(tmp_path, gray):
     for name, path in ramps(tmp_path).items():
         pixels = decode(path, gray=gray)
         assert pixels.dtype == np.uint8, name
@@ -537,6 +514,6 @@ def test_every_kind_of_image_becomes_eight_bits_upright_on_white(
         assert away <= (6 if "jpg" in name or "palette.png" in name else 1), (name, away)
 
 
-def test_one_bit_is_black_and_white(tmp_path: Path) -> None:
+def test_one_bit_is_black_and_white(tmp_path):
     path = put(tmp_path / "x.png", Image.fromarray(RAMP > 127))
     assert np.unique(decode(path)).tolist() == [0, 255]

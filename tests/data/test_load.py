@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from pipelines.data.dataset import Dataset
 from pipelines.data.load import load_dataset
 
 
@@ -24,7 +23,7 @@ def table(tmp_path):
     return str(path)
 
 
-def check(data: Dataset) -> None:
+def check(data):
     """What every data set promises."""
     for X, y in ((data.X_train, data.y_train), (data.X_test, data.y_test)):
         assert X.ndim == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,20 +15,18 @@ from pipelines.data.tables import read_raw_table
 from pipelines.errors import InputError
 
 
-def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path: Path) -> None:
+def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path):
     path = tmp_path / "large.npz"
     np.savez(path, y=np.arange(2))
     with zipfile.ZipFile(path, "a") as archive, archive.open("X.npy", "w") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": (5_000_000_000_000, 8)}
-        np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
+        np.lib.format.write_array_header_1_0(file, header)
         file.write(bytes(80))
     with pytest.raises(InputError, match=r"large.npz' is no valid .npz file \(.*allocate"):
         read_raw_table(path)
 
 
-def test_parquet_that_unpacks_to_more_than_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "zeros.parquet"
     pd.DataFrame({"a": np.zeros(100_000), "y": np.arange(100_000) % 2}).to_parquet(path)
     assert path.stat().st_size < 1_000_000
@@ -39,7 +36,7 @@ def test_parquet_that_unpacks_to_more_than_memory_is_refused(
         read_raw_table(path, "y")
 
 
-def test_labels_of_a_monstrous_type_are_refused() -> None:
+def test_labels_of_a_monstrous_type_are_refused():
     stored = labels_as_json(np.array(["a", "bc"]))
     assert labels_from_json(stored).tolist() == ["a", "bc"]
     with pytest.raises(ValueError, match="take 2,000,000,000 bytes each"):

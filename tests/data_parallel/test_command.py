@@ -37,7 +37,7 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "compared"
     compared = ["--compare", "every-step,every-k=4,never", "--ranks", "1,2", "--repeats", "2"]
     assert main([*SMALL, *compared, "--results", str(folder), "--quiet"]) == 0
@@ -111,7 +111,7 @@ LONG = [
 ]
 
 
-def children(pid: int) -> list[int]:
+def children(pid):
     """Worker processes: the children of a local cluster's launcher that Dask spawned."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -125,12 +125,12 @@ def children(pid: int) -> list[int]:
     return sorted(pids)
 
 
-def killed_twice(folder: Path, *options: str, seconds: float) -> int:
+def killed_twice(folder, *options, seconds):
     """Kill a worker of a training, then its launcher; resume it. The step that it had reached."""
     program = start("data_parallel", *options, "--results", str(folder))
     checkpoint = folder / "checkpoints" / "every-step-on-2-1.safetensors"
 
-    def wait_for_step(step: int) -> int:
+    def wait_for_step(step):
         until = time.monotonic() + seconds
         while (content := read(checkpoint)) is None or progress_of(content).step < step:
             assert program.poll() is None, program.communicate()

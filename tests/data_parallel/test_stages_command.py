@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -22,7 +20,7 @@ SMALL = [*LOCAL, *MLP, "--epochs", "2", "--stages", "2"]
 
 
 @pytest.fixture(scope="module")
-def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def staged(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "staged"
     assert main([*SMALL, "--results", str(folder), "--quiet"]) == 0
     return folder

@@ -26,7 +26,7 @@ from tests.command_runs import record, start
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(tmp_path_factory):
     # Other images in each session: their cache by default is that of no other.
     folder, rng = tmp_path_factory.mktemp("data") / "images", np.random.default_rng()
     for i in range(420):
@@ -37,7 +37,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def options(images: Path, *extra_options: str) -> list[str]:
+def options(images, *extra_options):
     local = ["--cluster", "local", "--dashboard", "off", "--network", "cnn", "--gray"]
     local += ["--input", "stream"]
     return [*local, "--dataset", str(images), *extra_options]

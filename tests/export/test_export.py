@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -29,7 +28,7 @@ MIXED = "--dataset mixed.csv --target pay"
 
 
 @pytest.fixture(autouse=True)
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tables(tmp_path, monkeypatch):
     """Tables in the current folder: numbers with gaps, text with gaps and umlauts; numbers."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -48,12 +47,12 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_diabetes(as_frame=True).frame.to_csv("diabetes.csv", index=False)
 
 
-def run_of(words: str) -> Path:
+def run_of(words):
     assert main([*words.split(), "--results", "run"]) == 0
     return Path("run")
 
 
-def exported(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> tuple[Path, str]:
+def exported(run, to, capsys):
     """The file, and what the command said."""
     capsys.readouterr()
     assert main(["export", str(run), "--to", to]) == 0
@@ -61,7 +60,7 @@ def exported(run: Path, to: str, capsys: pytest.CaptureFixture[str]) -> tuple[Pa
     return Path(f"run{suffix}"), capsys.readouterr().out
 
 
-def onnx_answers(file: Path, X: Any) -> dict[str, np.ndarray]:
+def onnx_answers(file, X):
     """What ONNX Runtime says of rows, as a program without this package asks."""
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     inputs = {}
@@ -94,7 +93,7 @@ def onnx_answers(file: Path, X: Any) -> dict[str, np.ndarray]:
         f"{NETS} --dataset diabetes.csv --target target",
     ],
 )
-def test_onnx_answers_as_predict(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_onnx_answers_as_predict(words, capsys):
     run = run_of(words)
     file, output = exported(run, "onnx", capsys)
     assert "test rows: " in output
@@ -112,13 +111,13 @@ def test_onnx_answers_as_predict(words: str, capsys: pytest.CaptureFixture[str])
     np.testing.assert_allclose(other[kind], answers[columns], atol=1e-5)
 
 
-def record_of(file: Path) -> dict[str, str]:
+def record_of(file):
     """The metadata of an ONNX file."""
     return {entry.key: entry.value for entry in onnx.load(file).metadata_props}
 
 
 @pytest.mark.parametrize("options", ["--probability", "--decision ovr", "--kernel poly"])
-def test_images_are_scaled_inside(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_are_scaled_inside(options, capsys):
     run = run_of(f"{SVM} {options}")
     file, _ = exported(run, "onnx", capsys)
     data, model = load_dataset("digits"), load_model(run)
@@ -133,7 +132,7 @@ def test_images_are_scaled_inside(options: str, capsys: pytest.CaptureFixture[st
     assert json.loads(about["class_names"]) == [str(digit) for digit in range(10)]
 
 
-def test_an_ensemble_of_images_is_one_graph(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ensemble_of_images_is_one_graph(capsys):
     run = run_of(f"{NETS} --limit 300 --network conv")
     file, output = exported(run, "onnx", capsys)
     assert "whether to defer" in output
@@ -175,9 +174,7 @@ json.dump(model.predict(pd.read_csv(table)).tolist(), sys.stdout)
 @pytest.mark.parametrize(
     "words", [f"{SVM} {MIXED}", f"cross-validate {MIXED} --estimator knn {FEW}"]
 )
-def test_scikit_learn_alone_reads_it(
-    words: str, to: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scikit_learn_alone_reads_it(words, to, capsys):
     run = run_of(words)
     file, output = exported(run, to, capsys)
     assert ("loading a pickle runs code" in output) is (to == "sklearn")
@@ -187,15 +184,13 @@ def test_scikit_learn_alone_reads_it(
     assert json.loads(done.stdout) == pd.read_csv("a.csv")["predicted"].tolist()
 
 
-def test_a_model_that_answers_otherwise_is_not_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_answers_otherwise_is_not_written(monkeypatch, capsys):
     run = run_of(f"{SVM} {MIXED}")
     from pipelines.export import svm
 
     add_machine = svm.add_machine
 
-    def other(graph: Any, rows: str, machine: Any) -> None:
+    def other(graph, rows, machine):
         from dataclasses import replace
 
         add_machine(graph, rows, replace(machine, intercepts=machine.intercepts + 0.5))
@@ -211,8 +206,8 @@ def test_a_model_that_answers_otherwise_is_not_written(
 
 
 def test_where_the_data_are_gone_support_vectors_take_their_place(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     run = run_of(f"{SVM} --dataset diabetes.csv --target target")
     Path("diabetes.csv").rename("moved.csv")
     _, output = exported(run, "onnx", capsys)
@@ -230,9 +225,7 @@ def test_where_the_data_are_gone_support_vectors_take_their_place(
         (f"cross-validate {MIXED} --estimator knn {FEW}", "--to safetensors", "use --to skops"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_one_line(
-    words: str, options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_written_is_refused_in_one_line(words, options, message, capsys):
     run = run_of(words)
     capsys.readouterr()
     assert main(["export", str(run), *options.split()]) == 2
@@ -241,7 +234,7 @@ def test_what_cannot_be_written_is_refused_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_graph_keeps_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_keeps_no_model(tmp_path, capsys):
     Path("edges.csv").write_text("a,b\nb,c\nc,a\n")
     assert (
         main(["pagerank", "--edges", "edges.csv", "--cluster", "threads", "--results", "run"]) == 0
@@ -251,7 +244,7 @@ def test_a_graph_keeps_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "which keeps no model to export" in capsys.readouterr().err
 
 
-def test_answers_agree_only_if_every_label_and_probability_does() -> None:
+def test_answers_agree_only_if_every_label_and_probability_does():
     labels, p = np.array(["a", "b"]), np.array([[0.5, 0.5], [0.25, 0.75]])
     answers = Answers(labels, {"probabilities": p})
     summary = compare_answers(answers, Answers(labels, {"probabilities": p + 9e-6}))

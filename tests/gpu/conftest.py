@@ -9,7 +9,7 @@ import pytest
 from benchmarks.gpu.checks import missing, needs_of
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item):
     reason = missing(needs_of(item.path.name))
     if reason is not None:
         pytest.skip(reason)

@@ -18,7 +18,7 @@ from pipelines.search.tasks import SEARCH, Task
 
 
 def test_each_worker_has_a_gpu_of_its_own():
-    def which_gpu() -> str:
+    def which_gpu():
         import cupy
 
         return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["uuid"].hex()
@@ -38,7 +38,7 @@ def test_each_worker_gets_the_data_once():
     data = FoldedData(X, y, *nothing, [(y, y)], scaling, place=FoldedData.placed)
     tasks = [Task(SEARCH, 0, (i,), (0,), 1.0, "svm") for i in range(6 * len(gpus()))]
 
-    def where_it_lies(shared: FoldedData, task: Task) -> tuple[int, int, int]:
+    def where_it_lies(shared, task):
         import os
 
         return os.getpid(), id(shared), shared.scaled("gpu").data.ptr

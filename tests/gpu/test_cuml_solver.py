@@ -23,14 +23,12 @@ CS, GAMMAS = (0.1, 10.0, 1000.0), (1e-3, 1e-2)
 MIB = 2**20
 
 
-def digits() -> FoldedData:
+def digits():
     dataset = load_dataset("digits")
     return FoldedData.of(dataset, make_folds(dataset.y_train, 2, 0))
 
 
-def rows_of(
-    solver: str, data: FoldedData, decision: str = "ovo", Cs: tuple = CS, gammas: tuple = GAMMAS
-) -> list[dict]:
+def rows_of(solver, data, decision="ovo", Cs=CS, gammas=GAMMAS):
     settings = Settings(decision, device="gpu" if solver == "cuml" else "cpu")
     splits = {(SEARCH, 1.0): data.folds}
     problem = svm_problem(
@@ -44,7 +42,7 @@ def rows_of(
     return [row for task in make_tasks(problem) for row in tasks.task_rows(problem, task)]
 
 
-def agrees_with_sklearn(decision: str) -> None:
+def agrees_with_sklearn(decision):
     data = digits()
     rows, expected = (rows_of(solver, data, decision) for solver in ("cuml", "sklearn"))
     assert [row["status"] for row in rows] == ["ok"] * len(expected)
@@ -63,7 +61,7 @@ def test_one_vs_rest_agrees_with_sklearn():
     agrees_with_sklearn("ovr")
 
 
-def numbers_are_the_solvers_own(decision: str, classes: tuple[int, ...]) -> None:
+def numbers_are_the_solvers_own(decision, classes):
     import cupy
     from cuml.svm import SVC
 
@@ -116,7 +114,7 @@ def test_memory_does_not_grow_over_30_fits():
     rows = np.arange(len(X), dtype=np.int32)
     data = FoldedData(X, y, X[:0], y[:0], [(rows, rows[:100])], Scaling("constants", 127.5, 73.61))
 
-    def used_after_a_fit() -> int:
+    def used_after_a_fit():
         (row,) = rows_of("cuml", data, Cs=(1e-3,), gammas=(1e-3,))
         assert row["n_support"] == len(X)
         gc.collect()

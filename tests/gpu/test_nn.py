@@ -21,18 +21,18 @@ MLP = NetworkSpec("mlp", 60, 0.02, 0.5)
 WIDE = NetworkSpec("conv", 600, 0.02, 0.3, n_conv_layer=200, kernel_size=3)
 
 
-def digits() -> FoldedData:
+def digits():
     dataset = load_dataset("digits")
     return FoldedData(
         dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, (), dataset.scaling
     )
 
 
-def rows_of(data: FoldedData, spec: NetworkSpec, device: str, **training) -> list[dict]:
+def rows_of(data, spec, device, **training):
     return rows_of_folds(data, spec, DIGITS, TrainingSettings(device=device, **training))
 
 
-def agrees_with_the_cpu(spec: NetworkSpec) -> None:
+def agrees_with_the_cpu(spec):
     data = digits()
     for gpu, cpu in zip(
         *(rows_of(data, spec, device, max_epochs=4) for device in ("gpu", "cpu")), strict=True
@@ -74,7 +74,7 @@ def test_recorded_steps_of_a_module_are_those_launched_one_by_one():
         )
 
 
-def recorded_agrees(spec: NetworkSpec, training: TrainingSettings) -> None:
+def recorded_agrees(spec, training):
     data = digits()
     recorded = rows_of_folds(data, spec, DIGITS, training)
     with patch.object(recording, "STEPS_BEFORE", 10**9):

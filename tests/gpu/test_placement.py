@@ -7,7 +7,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 
 
-def some_data(scaling: Scaling, n_rows: int = 1000) -> FoldedData:
+def some_data(scaling, n_rows=1000):
     rng = np.random.default_rng(2)
     X = rng.integers(0, 256, (n_rows, 784), dtype=np.uint8)
     y = (np.arange(n_rows) % 2).astype(np.int32)
@@ -44,7 +44,7 @@ def test_rows_are_freed_with_their_data_set():
 
     import cupy
 
-    def used() -> int:
+    def used():
         gc.collect()
         cupy.get_default_memory_pool().free_all_blocks()
         free, total = cupy.cuda.runtime.memGetInfo()

@@ -15,7 +15,7 @@ SIZE = ["--n-c", "3", "--n-gamma", "2", "--folds", "3"]
 BOUNDS = ["--log-c", "0", "2", "--log-gamma", "-3", "-2"]
 
 
-def svm_grid(run: Path, *options: str) -> None:
+def svm_grid(run, *options):
     done = subprocess.run(
         [
             sys.executable,

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -67,16 +66,16 @@ class Compiled:
     resident: int
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
+    def key(self):
         return self.architecture, self.function, self.kernel, self.threads
 
     @property
-    def line(self) -> str:
+    def line(self):
         """Of the kept table."""
         figures = asdict(self).values()
         return "| " + " | ".join(f"{f:,}" if isinstance(f, int) else f for f in figures) + " |"
 
-    def problems(self, kept: Compiled | None) -> Iterator[str]:
+    def problems(self, kept):
         """Why a launch would fail or be slower than it was."""
         name = " ".join(map(str, self.key))
         if self.registers > self.limit:
@@ -90,19 +89,19 @@ class Compiled:
             yield f"{name} spills {self.spilled} bytes, was {kept.spilled}; if meant: {again}"
 
 
-def compiled(function: str, architecture: str) -> list[Compiled]:
+def compiled(function, architecture):
     """The kernels of one function for one architecture, in this process."""
     import numpy
 
     # numpy 2.5 has none of this name; the program must do without on any.
     vars(numpy).pop("row_stack", None)
-    from tests.gpu_code.stand_in import CARDS, Launch, stand_in
+    from tests.gpu_code.stand_in import CARDS, stand_in
 
     major, minor = architecture.split(".")
     card = CARDS[int(major), int(minor)]
     with stand_in((int(major), int(minor))) as (launches, _):
         _search_and_fit(function, all_sizes=function == "rbf" and architecture in ALL_BLOCK_SIZES)
-    groups: dict[tuple[str, int, int | None], list[Launch]] = {}
+    groups = {}
     for launch in launches:
         groups.setdefault((launch.kernel, launch.block_size, launch.max_registers), []).append(
             launch
@@ -124,13 +123,13 @@ def compiled(function: str, architecture: str) -> list[Compiled]:
     ]
 
 
-def _wanted(launch, n_multiprocessors: int) -> int:
+def _wanted(launch, n_multiprocessors):
     """Blocks that a launch wants on a multiprocessor at once: all where they are to stay."""
     stay = launch.kernel in ("smo_kernel", "newton_kernel", "newton_images_kernel")
     return -(-launch.n_blocks // n_multiprocessors) if stay else 1
 
 
-def _resident(launches, card: dict[str, int]) -> int:
+def _resident(launches, card):
     """Blocks for which a multiprocessor has registers, threads and shared memory."""
     warps = launches[0].block_size // 32
     registers = -(-launches[0].registers * 32 // 256) * 256 * warps
@@ -143,7 +142,7 @@ def _resident(launches, card: dict[str, int]) -> int:
     )
 
 
-def _search_and_fit(function: str, all_sizes: bool) -> None:
+def _search_and_fit(function, all_sizes):
     """Launch what the solver launches: for problems of a few thousand rows, and a single fit.
 
     Newton's method has other values for rows of many features, and is left out where there is
@@ -159,13 +158,13 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
         return np.zeros((len(rows), len(rows)), np.float32)
 
     def validate(
-        n: int,
-        n_classes: int,
-        decision: str,
-        n_gammas: int,
-        n_features: int = 4,
-        **launching: int | None,
-    ) -> None:
+        n,
+        n_classes,
+        decision,
+        n_gammas,
+        n_features=4,
+        **launching,
+    ):
         largest = n if decision == "ovr" else 2 * n // n_classes
         rng, y = np.random.default_rng(0), np.arange(n) % n_classes
         fold = rng.integers(5, size=n)
@@ -202,7 +201,7 @@ def _search_and_fit(function: str, all_sizes: bool) -> None:
                 validate(17_000, 2, "ovr", 80, n_features, hard_members=most)
 
 
-def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
+def _in_a_process(task):
     """A process compiles for one architecture only, and takes nothing from an earlier cache."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -217,7 +216,7 @@ def _in_a_process(task: tuple[str, str]) -> list[Compiled]:
     return [Compiled(**fields) for fields in json.loads(done.stdout)]
 
 
-def compile_all(tasks: Iterable[tuple[str, str]]) -> list[Compiled]:
+def compile_all(tasks):
     """Every kernel of some functions, each for an architecture.
 
     Raises
@@ -229,7 +228,7 @@ def compile_all(tasks: Iterable[tuple[str, str]]) -> list[Compiled]:
         return list(chain(*pool.map(_in_a_process, tasks)))
 
 
-def input_digest() -> str:
+def input_digest():
     """A digest of what decides what is compiled: our sources, the packages and Python."""
     digest = hashlib.sha256()
     solver = ROOT / "pipelines" / "svm"
@@ -241,7 +240,7 @@ def input_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def read_kept() -> dict[tuple[str, str, str, int], Compiled]:
+def read_kept():
     """The kept table by ``Compiled.key``."""
     lines = KEPT.read_text().split(HEAD)[1].splitlines()[2:]
     kept = []
@@ -253,7 +252,7 @@ def read_kept() -> dict[tuple[str, str, str, int], Compiled]:
     return {row.key: row for row in kept}
 
 
-def keep(kernels: Iterable[Compiled]) -> None:
+def keep(kernels):
     """Write the table in the place of the old one, at the page's end, and what it comes from."""
     text = COMPILED_FROM.sub(f"Compiled from `{input_digest()}`", KEPT.read_text())
     rule = "|---|---|---|" + "---:|" * (HEAD.count("|") - 4)
@@ -265,13 +264,13 @@ def keep(kernels: Iterable[Compiled]) -> None:
     KEPT.write_text(text.partition(HEAD)[0] + "\n".join(lines) + "\n")
 
 
-def due() -> Iterable[tuple[str, str]]:
+def due():
     """All tasks; one, where the table comes from the same sources and packages."""
     unchanged = COMPILED_FROM.findall(KEPT.read_text()) == [input_digest()]
     return [("linear", "9.0")] if unchanged else ALL_TASKS
 
 
-def problems(tasks: Iterable[tuple[str, str]], keeps: bool = False) -> list[str]:
+def problems(tasks, keeps=False):
     """All that is wrong with kernels, a line each; prints how long that took to find out.
 
     With ``keeps`` their table is written anew, unless a launch would fail.
@@ -294,7 +293,7 @@ def problems(tasks: Iterable[tuple[str, str]], keeps: bool = False) -> list[str]
     return messages
 
 
-def main() -> int:
+def main():
     """Compile, and compare or keep; with ``--one`` as one of the processes that do it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", action="store_true", help="write the table anew")

@@ -10,9 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("pipelines", "cluster_setup", "benchmarks", "tests")
@@ -33,7 +31,7 @@ CALL = "()"
 _AS_CUPY = {"xp", "_xp"}
 
 
-def sources() -> list[Path]:
+def sources():
     """All Python files of the program, its benchmarks and its tests."""
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
     return sorted(path for path in paths if "gpu_stand_in" not in path.parts)
@@ -42,11 +40,11 @@ def sources() -> list[Path]:
 class _Names(ast.NodeVisitor):
     """Paths that a file looks up: a package's name and what follows, and calls' keywords."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.path_by_name: dict[str, tuple[str, ...]] = {}
         self.uses: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def visit_Import(self, node):
         for alias in node.names:
             if alias.name.split(".")[0] in PACKAGES:
                 whole = tuple(alias.name.split("."))
@@ -54,14 +52,14 @@ class _Names(ast.NodeVisitor):
                 self.path_by_name[name] = whole if alias.asname else whole[:1]
                 self.uses.add((whole, ()))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def visit_ImportFrom(self, node):
         module = tuple((node.module or "").split("."))
         if node.level == 0 and module[0] in PACKAGES:
             for alias in node.names:
                 self.path_by_name[alias.asname or alias.name] = (*module, alias.name)
                 self.uses.add(((*module, alias.name), ()))
 
-    def path_of(self, node: ast.AST) -> tuple[str, ...] | None:
+    def path_of(self, node):
         """The path of an expression that begins at a package, or None."""
         match node:
             case ast.Name(id=name):
@@ -76,13 +74,13 @@ class _Names(ast.NodeVisitor):
                 return None if start is None else (*start, CALL)
         return None
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node):
         path = self.path_of(node)
         if path is not None:
             self.uses.add((path, ()))
         self.generic_visit(node)
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node):
         path = self.path_of(node.func)
         if path is not None:
             keywords = tuple(keyword.arg for keyword in node.keywords if keyword.arg is not None)
@@ -90,7 +88,7 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def names_in(source: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+def names_in(source):
     """(path, keywords of a call) of every name a source takes from the packages."""
     tree, names = ast.parse(source), _Names()
     # Imports first: a function may stand above the import that it uses.
@@ -101,7 +99,7 @@ def names_in(source: str) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
     return names.uses
 
 
-def resolve(path: tuple[str, ...]) -> Any:
+def resolve(path):
     """What a path stands for in the installed packages, or None beyond a function's call.
 
     Raises
@@ -109,8 +107,8 @@ def resolve(path: tuple[str, ...]) -> Any:
     AttributeError, ImportError
         It is not there.
     """
-    target: Any = importlib.import_module(path[0])
-    module: str | None = path[0]
+    target = importlib.import_module(path[0])
+    module = path[0]
     for name in path[1:]:
         if name == CALL:
             if not inspect.isclass(target):
@@ -130,7 +128,7 @@ def resolve(path: tuple[str, ...]) -> Any:
     return target
 
 
-def refused(path: tuple[str, ...], keywords: tuple[str, ...]) -> str | None:
+def refused(path, keywords):
     """Why the packages do not give a path, or do not take keywords there; None if they do."""
     shown = ".".join(path).replace("." + CALL, CALL)
     try:
@@ -148,7 +146,7 @@ def refused(path: tuple[str, ...], keywords: tuple[str, ...]) -> str | None:
     return None
 
 
-def missing() -> Iterator[str]:
+def missing():
     """A line for each name that is not there: its file, the name, and why."""
     for source in sources():
         for path, keywords in sorted(names_in(source.read_text())):
@@ -157,6 +155,6 @@ def missing() -> Iterator[str]:
                 yield f"{source.relative_to(ROOT)}: {why}"
 
 
-def count() -> int:
+def count():
     """How many different names are looked up."""
     return len({path for source in sources() for path, _ in names_in(source.read_text())})

@@ -16,11 +16,9 @@ import dataclasses
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -58,10 +56,10 @@ class Device:
 
     id = 0
 
-    def __init__(self, capability: tuple[int, int]) -> None:
+    def __init__(self, capability):
         self.compute_capability = capability
 
-    def __getattr__(self, name: str) -> int:
+    def __getattr__(self, name):
         if not hasattr(bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"):
             raise AttributeError(f"a CUDA device has no {name}")
         return CARDS[self.compute_capability][name]
@@ -70,14 +68,14 @@ class Device:
 class Context:
     """Takes cubins; ``cubins`` holds them by their kernel's name."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device):
         self.device = device
         self.cubins: dict[str, bytes] = {}
 
-    def create_module_image(self, cubin: Any, *_: Any) -> Any:
+    def create_module_image(self, cubin, *_):
         module = SimpleNamespace(initialized=True)
 
-        def get_function(name: str) -> Any:
+        def get_function(name):
             self.cubins[name] = cubin.code
             return SimpleNamespace(module=module, handle=1, device=self.device)
 
@@ -102,22 +100,22 @@ class Launch:
     shared: int
     log: str
 
-    def _figure(self, pattern: str) -> int:
+    def _figure(self, pattern):
         match = re.search(pattern, self.log)
         return int(match.group(1)) if match else 0
 
     @property
-    def registers(self) -> int:
+    def registers(self):
         """Of a thread."""
         return self._figure(r"Used (\d+) registers")
 
     @property
-    def own_shared(self) -> int:
+    def own_shared(self):
         """Bytes of shared memory of a fixed size."""
         return self._figure(r"(\d+) bytes smem")
 
     @property
-    def spilled(self) -> int:
+    def spilled(self):
         """Bytes that instructions store in memory for want of registers, and load again."""
         return self._figure(r"(\d+) bytes spill stores") + self._figure(r"(\d+) bytes spill loads")
 
@@ -125,7 +123,7 @@ class Launch:
 class _Ptxas:
     """In the place of the driver's linker."""
 
-    def __init__(self, linker: Any) -> None:
+    def __init__(self, linker):
         limit = linker.max_registers or 255
         with tempfile.TemporaryDirectory() as folder:
             source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -149,24 +147,24 @@ class _Ptxas:
             self.code, self.log = cubin.read_bytes(), done.stderr
 
 
-def _complete_by_ptxas(linker: Any) -> Any:
+def _complete_by_ptxas(linker):
     done = _Ptxas(linker)
     linker.linker, linker._complete = done, True
     linker._info_log, linker._error_log = done.log, ""
     return done
 
 
-def _with_figures(options: Any) -> Any:
+def _with_figures(options):
     """The linker's options, and that it is to say what a kernel takes."""
     return dataclasses.replace(options, verbose=True, ptxas_options=["-v"])
 
 
 @contextmanager
-def stand_in(capability: tuple[int, int]) -> Iterator[tuple[list[Launch], Context]]:
+def stand_in(capability):
     """A card of a compute capability; gives the launches that are noted, and its context."""
     context = Context(Device(capability))
     arch = (*capability, "a" if capability >= (9, 0) else "")
-    launches: list[Launch] = []
+    launches = []
 
     def note(kernel, args, griddim, blockdim, stream=0, sharedmem=0):
         log = kernel._codelibrary._linkerinfo_cache.get(arch, "")

@@ -15,7 +15,7 @@ from numpy import *  # noqa: F403
 __version__ = "14.2.0"
 
 
-def note(what: str, nbytes: int = 0) -> None:
+def note(what, nbytes=0):
     with open(os.environ["GPU_STAND_IN"], "a") as file:
         file.write(f"{os.getpid()} {what} {nbytes}\n")
 
@@ -37,7 +37,7 @@ class ndarray(np.ndarray):
         result = super().__array_function__(*call)
         return result.view(ndarray) if type(result) is np.ndarray else result
 
-    def get(self) -> np.ndarray:
+    def get(self):
         note("to-host", self.nbytes)
         return np.array(self)
 

@@ -7,7 +7,7 @@ every ``cpu``, ``item`` and ``tolist`` one from it.
 from cupy import note
 
 
-def install() -> None:
+def install():
     import torch
 
     if hasattr(torch, "as_cuda"):

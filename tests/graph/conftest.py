@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from distributed import Client
 
 
 @pytest.fixture(scope="package")
-def in_process() -> Iterator[Client]:
+def in_process():
     """Two workers in threads of this process, which see what a test has patched."""
     with Client(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"

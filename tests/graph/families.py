@@ -11,17 +11,17 @@ from pipelines.graph.random_graphs import RandomGraph
 Arrays = tuple[Any, ...]  # sources, targets, and weights in one of them
 
 
-def _pairs(edges: list[tuple[int, int]]) -> Arrays:
+def _pairs(edges):
     return tuple(np.array(edges, np.int64).T)
 
 
-def _drawn(kind: str, n_nodes: int, degree: float, seed: int) -> Arrays:
+def _drawn(kind, n_nodes, degree, seed):
     graph = RandomGraph(kind, n_nodes, degree, seed)
     blocks = [graph.block(i) for i in graph.parts()]
     return tuple(np.concatenate(column) for column in zip(*blocks, strict=True))
 
 
-def _weighted() -> Arrays:
+def _weighted():
     rng = np.random.default_rng(5)
     source, target = _drawn("erdos", 80, 5, 5)
     weight = rng.exponential(size=len(source))
@@ -50,12 +50,12 @@ FAMILIES: dict[str, tuple[int, Arrays]] = {
 
 
 def reference(
-    n: int,
-    edges: Arrays,
-    alpha: float = 0.85,
-    jump: np.ndarray | None = None,
-    dangling: str = "uniform",
-) -> np.ndarray:
+    n,
+    edges,
+    alpha=0.85,
+    jump=None,
+    dangling="uniform",
+):
     """PageRank as the solution of its dense linear system, in float64."""
     weight = edges[2] if len(edges) == 3 else np.ones(len(edges[0]))
     matrix = np.zeros((n, n))

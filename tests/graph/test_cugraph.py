@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +35,7 @@ def test_ranks_of_nodes_without_edges_and_of_edges_that_repeat(gpu_stand_in, in_
 
 
 @pytest.mark.slow
-def test_the_client_leaves_the_gpus_to_the_workers(gpu_stand_in: Touches, tmp_path: Path) -> None:
+def test_the_client_leaves_the_gpus_to_the_workers(gpu_stand_in, tmp_path):
     """A context beside a worker's may not even be allowed."""
     graph = RandomGraph("erdos", 300, 2, 3)
     with open_cluster("local", 2) as client:
@@ -57,7 +55,7 @@ def test_weights_and_personal_vectors(gpu_stand_in, in_process, tmp_path):
     frame = pd.DataFrame({"a": rng.integers(80, size=300), "b": rng.integers(80, size=300)})
     frame.assign(w=rng.random(300)).to_csv(path, index=False)
     vectors = pd.DataFrame({"x": {3: 1.0}, "y": {4: 1.0, 5: 3.0}}).fillna(0)
-    common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised"}
+    common = {"personalise": vectors, "dangling": "personalised"}
     ours = distributed_pagerank(
         in_process,
         open_edges(path, weight="w"),
@@ -75,7 +73,7 @@ def test_weights_and_personal_vectors(gpu_stand_in, in_process, tmp_path):
 @pytest.mark.parametrize("personalise", [None, {3: 1.0, 7: 2.0}])
 def test_one_gpu(gpu_stand_in, personalise):
     graph = RandomGraph("erdos", 300, 2, 3)
-    common: dict[str, Any] = {"personalise": personalise, "dangling": "personalised"}
+    common = {"personalise": personalise, "dangling": "personalised"}
     ours = compute_pagerank(graph, device="gpu", tol=1e-11, **common)
     assert ours.converged
     assert np.abs(ours.values - compute_pagerank(graph, tol=1e-12, **common).values).sum() < 1e-10

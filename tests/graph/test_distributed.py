@@ -7,9 +7,7 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -32,7 +30,7 @@ from pipelines.run.errors import RunStopped
 @pytest.mark.slow
 def test_a_random_graph_on_four_workers(four_workers, tmp_path):
     graph = RandomGraph("rmat", 50_000, 6, 2)
-    called: list[int] = []
+    called = []
     ours = distributed_pagerank(
         four_workers, graph, tmp_path, callback=lambda number, change: called.append(number)
     )
@@ -67,7 +65,7 @@ def test_a_file_of_names_weights_and_rules_in_many_partitions(
     frame = ("page " + frame.astype(str)).assign(w=rng.random(700))
     frame.to_csv(path := tmp_path / "edges.csv", index=False)
     vectors = pd.DataFrame({"x": {"page 1": 1.0}, "y": {"page 2": 1.0, "page 3": 2.0}}).fillna(0)
-    common: dict[str, Any] = {"personalise": vectors, "dangling": "personalised", **rules}
+    common = {"personalise": vectors, "dangling": "personalised", **rules}
     ours = distributed_pagerank(
         in_process,
         open_edges(path, weight="w"),
@@ -89,7 +87,7 @@ def test_contributions_are_aligned_however_they_come(in_process, tmp_path, monke
     """Dask hands out pieces of a message, which begin anywhere; sums over them take longer."""
     exchange, pull, aligned = partitions.exchange, partitions.pull, list[bool]()
 
-    def unaligned(*arguments: Any) -> partitions.Exchange:
+    def unaligned(*arguments):
         whole = exchange(*arguments)
         moved = np.empty(whole.contributions.nbytes + 1, np.uint8)[1:]
         moved = moved.view(whole.contributions.dtype).reshape(whole.contributions.shape)
@@ -97,7 +95,7 @@ def test_contributions_are_aligned_however_they_come(in_process, tmp_path, monke
         assert not moved.flags.aligned
         return replace(whole, contributions=moved)
 
-    def noted(*arguments: Any) -> Any:
+    def noted(*arguments):
         aligned.append(arguments[4].flags.aligned)
         return pull(*arguments)
 
@@ -114,10 +112,10 @@ def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
     path = tmp_path / "edges.txt"
     path.write_text("".join(f"{i} {i * i % 997}\n" for i in range(1000)))
 
-    def written() -> dict[Path, int]:
+    def written():
         return {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/*/source.npy")}
 
-    def ranked(**how: Any) -> Any:
+    def ranked(**how):
         return distributed_pagerank(in_process, open_edges(path), tmp_path / "work", **how)
 
     assert not ranked(stop=StoppingRule(1e-9, 6)).converged
@@ -138,7 +136,7 @@ def test_partitions_are_written_once_and_ranks_go_on(in_process, tmp_path):
 def test_three_kills_of_a_worker_change_nothing(tmp_path):
     graph = RandomGraph("rmat", 20_000, 6, 5)
     stop = StoppingRule(tol=None, iterations=40)
-    kills: list[int] = []
+    kills = []
     state = tmp_path / "state.json"
     with open_cluster("local", 4) as client:
         # Sums over what a checkpoint holds round as they do here where it is taken as often.
@@ -147,7 +145,7 @@ def test_three_kills_of_a_worker_change_nothing(tmp_path):
         )
         over = threading.Event()
 
-        def kill() -> None:
+        def kill():
             """One worker, four iterations after the last, wherever the run then is."""
             seen = -1
             while not over.wait(0.05) and len(kills) < 3:
@@ -174,7 +172,7 @@ def test_three_kills_of_a_worker_change_nothing(tmp_path):
 
 
 def test_workers_that_die_in_every_attempt_stop_the_run(in_process, tmp_path, monkeypatch):
-    def dies(*arguments: Any) -> None:
+    def dies(*arguments):
         raise CommClosedError("the worker is gone")
 
     monkeypatch.setattr(partitions, "write_piece", dies)
@@ -186,7 +184,7 @@ def test_a_cluster_without_workers_stops_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, "SECONDS_FOR_A_WORKER", 0.1)
     graph, stop = RandomGraph("erdos", 10, 1), StoppingRule(None, 30)
 
-    def callback(number: int, change: float) -> None:
+    def callback(number, change):
         client.retire_workers(list(client.scheduler_info()["workers"]))
 
     with (

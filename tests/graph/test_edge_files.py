@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,14 +24,14 @@ LETTERS, NUMBERS = dict(zip("abc", RANKS, strict=True)), dict(zip((1, 2, 3), RAN
 DAYS = ("2026-01-01", "2026-02-01", "2026-03-01")
 
 
-def lines(delimiter: str, header: str = "", names: Sequence[str] = "123", end: str = "\n") -> str:
+def lines(delimiter, header="", names="123", end="\n"):
     """The four edges as text."""
     of = dict(zip("abc", names, strict=True))
     rows = "".join(f"{of[a]}{delimiter}{of[b]}{end}" for a, b in EDGES)
     return f"{header}{end}{rows}" if header else rows
 
 
-def ranked(path: Path, content: str | bytes, **how: Any) -> dict[Any, float]:
+def ranked(path, content, **how):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return dict(compute_pagerank(path, tol=1e-12, **how).frame()["rank"])
 
@@ -107,9 +104,7 @@ def ranked(path: Path, content: str | bytes, **how: Any) -> dict[Any, float]:
         ("from,to\n1.5,2\n2.00,2.50\n2.5,1.50\n2.5,2\n", ("1.5", "2", "2.5")),
     ],
 )
-def test_one_graph_however_it_is_written(
-    content: str | bytes, nodes: tuple[Any, ...], suffix: str, tmp_path: Path
-) -> None:
+def test_one_graph_however_it_is_written(content, nodes, suffix, tmp_path):
     ranks = ranked(tmp_path / f"edges{suffix}", content)
     assert ranks == pytest.approx(dict(zip(nodes, RANKS, strict=True)), abs=1e-9)
 
@@ -139,7 +134,7 @@ def test_one_graph_however_it_is_written(
     ],
     ids=lambda value: None if isinstance(value, bytes) else value[-40:],
 )
-def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Path) -> None:
+def test_what_was_noticed_is_told(content, words, tmp_path):
     path = tmp_path / "edges.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     notes = compute_pagerank(path).notes
@@ -174,15 +169,13 @@ def test_what_was_noticed_is_told(content: str | bytes, words: str, tmp_path: Pa
         ("e.csv", b"\x00\x01\x02" * 50, "bytes of 0"),
     ],
 )
-def test_what_cannot_be_a_graph_is_refused_by_its_reason(
-    name: str, content: str | bytes, message: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_a_graph_is_refused_by_its_reason(name, content, message, tmp_path):
     with pytest.raises(InputError, match=message) as caught:
         ranked(tmp_path / name, content)
     assert "\n" not in str(caught.value)
 
 
-def test_header_and_encoding_may_be_said(tmp_path: Path) -> None:
+def test_header_and_encoding_may_be_said(tmp_path):
     content = "x,y\na,ö\nc,d\n"
     assert set(ranked(tmp_path / "e.csv", content, header=True)) == {"a", "c", "d", "ö"}
     assert set(ranked(tmp_path / "e.csv", content, header=False)) == set("xyacdö")
@@ -204,12 +197,12 @@ def test_header_and_encoding_may_be_said(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("on_workers", [False, True])
 def test_weights_of_any_size(
-    weights: tuple[str, ...],
-    options: dict[str, Any],
-    on_workers: bool,
-    in_process: Any,
-    tmp_path: Path,
-) -> None:
+    weights,
+    options,
+    on_workers,
+    in_process,
+    tmp_path,
+):
     path = tmp_path / "e.csv"
     rows = (";".join((*edge, weight)) for edge, weight in zip(EDGES, weights, strict=True))
     path.write_text("from;to;w\n" + "\n".join(rows))
@@ -244,12 +237,12 @@ def test_weights_of_any_size(
         ("", "weight must be finite and at least 0, got nan in line 4"),
     ],
 )
-def test_bad_weights_are_told_by_their_line(weight: str, message: str, tmp_path: Path) -> None:
+def test_bad_weights_are_told_by_their_line(weight, message, tmp_path):
     with pytest.raises(InputError, match=message):
         ranked(tmp_path / "e.csv", f"u,v,w\n1,2,3\n\n2,3,{weight}\n", weight="w")
 
 
-def test_source_is_not_target(tmp_path: Path) -> None:
+def test_source_is_not_target(tmp_path):
     content = lines(",", "from,to")
     for how in ({"source": "from", "target": "from"}, {"source": "to"}):
         with pytest.raises(InputError, match="source and target must be two columns"):
@@ -257,9 +250,7 @@ def test_source_is_not_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("on_workers", [False, True])
-def test_undirected_edges_count_both_ways_and_loops_once(
-    on_workers: bool, in_process: Any, tmp_path: Path
-) -> None:
+def test_undirected_edges_count_both_ways_and_loops_once(on_workers, in_process, tmp_path):
     path = tmp_path / "e.txt"
     path.write_text("0 1\n1 2\n2 2\n0 3\n")
     both = (np.array([0, 1, 1, 2, 2, 0, 3]), np.array([1, 0, 2, 1, 2, 3, 0]))
@@ -290,9 +281,7 @@ def test_undirected_edges_count_both_ways_and_loops_once(
     ],
     ids=range(10),
 )
-def test_workers_that_share_a_file_read_the_same(
-    content: str | bytes, in_process: Any, tmp_path: Path
-) -> None:
+def test_workers_that_share_a_file_read_the_same(content, in_process, tmp_path):
     path = tmp_path / "e.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     for part_bytes in (5, 1000):
@@ -309,7 +298,7 @@ def test_workers_that_share_a_file_read_the_same(
         np.testing.assert_allclose(ours.values, alone.values, atol=1e-11)
 
 
-def _framed(frame: pd.DataFrame, **options: Any) -> Any:
+def _framed(frame, **options):
     return lambda path: frame.to_parquet(path, **options)
 
 
@@ -330,15 +319,13 @@ FRAME = pd.DataFrame({"f": [1, 2, 3, 3], "t": [2, 3, 1, 2]})
         (_framed(FRAME.astype({"t": "Int64"})), {}),
     ],
 )
-def test_parquet_of_pandas_with_and_without_an_index(
-    write: Any, how: dict[str, Any], tmp_path: Path
-) -> None:
+def test_parquet_of_pandas_with_and_without_an_index(write, how, tmp_path):
     write(path := tmp_path / "e.parquet")
     ranks = compute_pagerank(path, tol=1e-12, **how).frame()["rank"]
     assert dict(ranks) == pytest.approx(NUMBERS, abs=1e-9)
 
 
-def test_blanks_are_no_part_of_names_in_parquet_and_frames(tmp_path: Path) -> None:
+def test_blanks_are_no_part_of_names_in_parquet_and_frames(tmp_path):
     frame = pd.DataFrame({"f": ["a", " b", "c", "c "], "t": ["b", "c", "a ", "b"]})
     frame.to_parquet(tmp_path / "e.parquet")
     frame.map(str.encode).to_parquet(tmp_path / "bytes.parquet")
@@ -347,7 +334,7 @@ def test_blanks_are_no_part_of_names_in_parquet_and_frames(tmp_path: Path) -> No
         assert dict(ranks) == pytest.approx(LETTERS, abs=1e-9)
 
 
-def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path):
     FRAME.assign(w=1.0).set_index("f").to_parquet(tmp_path / "e.parquet")
     with pytest.raises(InputError, match=r"source and target must be named .* 'f' of"):
         compute_pagerank(tmp_path / "e.parquet")
@@ -359,7 +346,7 @@ def test_parquet_that_is_not_plain_is_refused_in_a_line(tmp_path: Path) -> None:
         compute_pagerank(folder)
 
 
-def test_parquet_below_a_folder_of_parts_is_not_left_out_without_a_word(tmp_path: Path) -> None:
+def test_parquet_below_a_folder_of_parts_is_not_left_out_without_a_word(tmp_path):
     for part in ("1.parquet", "_delta_log/1.parquet", "more/deep/2.parquet"):
         (tmp_path / "e.parquet" / part).parent.mkdir(parents=True, exist_ok=True)
     FRAME.to_parquet(tmp_path / "e.parquet" / "1.parquet")
@@ -371,7 +358,7 @@ def test_parquet_below_a_folder_of_parts_is_not_left_out_without_a_word(tmp_path
         compute_pagerank(tmp_path / "e.parquet")
 
 
-def test_ids_of_columns_of_two_kinds_of_numbers_are_one_node() -> None:
+def test_ids_of_columns_of_two_kinds_of_numbers_are_one_node():
     decimals = [Decimal(f"{number}.00") for number in FRAME["t"]]
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "M8[s]")
     for source, target in (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +16,7 @@ SOURCE, TARGET = RandomGraph("erdos", 200, 6, 3).block(0)
 WEIGHT = np.round(np.random.default_rng(0).random(len(SOURCE)), 6)
 
 
-def _write(folder: Path, suffix: str, text_names: bool) -> Path:
+def _write(folder, suffix, text_names):
     """The same edges in a file of each kind."""
     prefix = "n" if text_names else ""
     path = folder / f"edges{suffix}"

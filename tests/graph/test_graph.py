@@ -18,7 +18,7 @@ from pipelines.graph.random_graphs import BLOCK_EDGES, RandomGraph
 EDGES = (np.array([0, 0, 1, 2, 2, 2]), np.array([1, 1, 1, 0, 0, 1]), np.array([1.0, 5, 2, 3, 4, 6]))
 
 
-def _listed(graph) -> list[tuple[int, int, float]]:
+def _listed(graph):
     """Source, target and weight of every edge."""
     rows = graph.rows
     target = np.repeat(np.arange(graph.n_nodes), np.diff(rows.first))

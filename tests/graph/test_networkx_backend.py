@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,17 +26,17 @@ GRAPHS = {
 }
 
 
-def ranks_of(graph: Any, weight: str | None = "weight", **options: Any) -> dict[Any, float]:
+def ranks_of(graph, weight="weight", **options):
     converted = backend.convert_from_nx(graph, edge_attrs={weight: 1} if weight else None)
     return backend.pagerank(converted, weight=weight, **options)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("case", ["default", "strict", "personal", "dangling", "start"])
-def test_scores_are_those_of_networkx(name: str, case: str) -> None:
+def test_scores_are_those_of_networkx(name, case):
     graph = GRAPHS[name]
     rising = {node: i + 1.0 for i, node in enumerate(graph)}
-    options: dict[str, Any] = {
+    options = {
         "default": {},
         "strict": {"alpha": 0.5, "tol": 1e-12},
         "personal": {"personalization": rising},
@@ -56,26 +55,26 @@ def test_scores_are_those_of_networkx(name: str, case: str) -> None:
     [{"max_iter": 2}, {"max_iter": 0}, {"tol": 0}, {"nstart": {0: 0}}, {"dangling": {0: 0}}],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_what_does_not_converge_raises_as_networkx(options: dict[str, Any]) -> None:
+def test_what_does_not_converge_raises_as_networkx(options):
     graph = nx.DiGraph([(0, 1), (1, 2), (0, 3)])
     for rank in (nx.pagerank, ranks_of):
         with pytest.raises(nx.PowerIterationFailedConvergence):
             rank(graph, **options)
 
 
-def test_a_jump_to_nowhere_raises_as_networkx() -> None:
+def test_a_jump_to_nowhere_raises_as_networkx():
     with pytest.raises(ZeroDivisionError):
         ranks_of(nx.path_graph(3), personalization={0: 0})
 
 
-def test_negative_weights_are_refused() -> None:
+def test_negative_weights_are_refused():
     graph = nx.DiGraph()
     graph.add_edge("a", "b", weight=-1)
     with pytest.raises(InputError, match="weight"):
         ranks_of(graph)
 
 
-def test_what_it_cannot_do_it_says() -> None:
+def test_what_it_cannot_do_it_says():
     graph = nx.path_graph(3)
     assert backend.can_run("pagerank", (graph,), {}) is True
     assert "alpha" in str(backend.can_run("pagerank", (graph, 1.0), {}))
@@ -86,7 +85,7 @@ def test_what_it_cannot_do_it_says() -> None:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path_factory):
     """Where networkx finds the entry points of this checkout, whatever is installed."""
     folder = tmp_path_factory.mktemp("installed")
     info = folder / "pleasingly-0.1.0.dist-info"
@@ -104,7 +103,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
 
-def test_networkx_finds_it_and_loads_nothing_heavy(environment: dict[str, str]) -> None:
+def test_networkx_finds_it_and_loads_nothing_heavy(environment):
     program = """
 import sys
 import networkx as nx
@@ -125,7 +124,7 @@ except NotImplementedError as error:
     assert result.returncode == 0, result.stderr
 
 
-def test_networkx_s_own_tests_pass_on_it(environment: dict[str, str], tmp_path: Path) -> None:
+def test_networkx_s_own_tests_pass_on_it(environment, tmp_path):
     words = ["-q", "-p", "no:cacheprovider", "--pyargs"]
     module = "networkx.algorithms.link_analysis.tests.test_pagerank"
     result = subprocess.run(

@@ -14,7 +14,7 @@ from tests.graph.families import FAMILIES, reference
 
 
 @pytest.fixture(params=FAMILIES)
-def family(request: pytest.FixtureRequest):
+def family(request):
     return FAMILIES[request.param]
 
 
@@ -95,7 +95,7 @@ def test_a_number_of_iterations_gives_those_of_the_plain_iteration():
 
 def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     n, edges = FAMILIES["R-MAT"]
-    called: list[tuple[int, float]] = []
+    called = []
     ranks = compute_pagerank(
         edges, nodes=n, tol=1e-9, callback=lambda *progress: called.append(progress)
     )
@@ -106,7 +106,7 @@ def test_the_change_shrinks_by_alpha_and_ends_the_iteration():
     assert changes[-1] <= 1e-9 < changes[-2]
 
 
-def _random_edges(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _random_edges(n):
     rng = np.random.default_rng(1)
     return rng.integers(n, size=200_000), rng.integers(n // 2, size=200_000)
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +20,7 @@ SECONDS_TO_WAIT = 300  # before a test is given up, on a busy machine
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[None]:
+def slurm():
     """Slurm on this machine for the tests of a file: all commands of them and their children."""
     reason = slurm_on_one_machine.missing()
     if reason:
@@ -38,16 +37,16 @@ def slurm() -> Iterator[None]:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
+def shared(tmp_path):
     """Where keys and logs of the jobs go."""
     return tmp_path / "shared"
 
 
 @pytest.fixture
-def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[..., str]]:
+def profile(tmp_path, shared, slurm):
     """Writes a profile for this Slurm, with the keys given; fails if a job outlives the test."""
 
-    def write(**changes: object) -> str:
+    def write(**changes):
         return write_profile(tmp_path, **changes)
 
     yield write
@@ -57,7 +56,7 @@ def profile(tmp_path: Path, shared: Path, slurm: None) -> Iterator[Callable[...,
     assert remaining == [], "jobs outlived their run"
 
 
-def write_profile(folder: Path, **changes: object) -> str:
+def write_profile(folder, **changes):
     """A profile for this Slurm, with the keys given; the name of its file."""
     values = {
         "queue": "slurm",
@@ -74,7 +73,7 @@ def write_profile(folder: Path, **changes: object) -> str:
     return str(path)
 
 
-def jobs_in_queue() -> list[str]:
+def jobs_in_queue():
     """Ids of jobs that wait, run or will run; those that are ending do not count."""
     states = "--states=PENDING,RUNNING,SUSPENDED,CONFIGURING"
     done = subprocess.run(
@@ -83,12 +82,12 @@ def jobs_in_queue() -> list[str]:
     return done.stdout.split()
 
 
-def scontrol(*words: str) -> None:
+def scontrol(*words):
     """Let an administrator change something."""
     subprocess.run(["scontrol", "update", *words], check=True)
 
 
-def wait_until(condition: Callable[[], object]) -> None:
+def wait_until(condition):
     """Return when ``there()`` is true; fail the test if it never is."""
     until = time.monotonic() + SECONDS_TO_WAIT
     while not condition():
@@ -96,7 +95,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def worker_processes(shared: Path) -> list[psutil.Process]:
+def worker_processes(shared):
     """Every process on this machine that was handed the keys in ``shared``, and its children."""
     processes = []
     for process in psutil.process_iter():

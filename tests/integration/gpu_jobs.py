@@ -10,16 +10,15 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
 
 from cluster_setup import open_cluster
 from tests.integration.naps import begun
 
 
-def main(profile: str) -> None:
+def main(profile):
     """Print what the workers saw and what became of the tasks, as JSON."""
 
-    def which(dask_worker: Any) -> tuple[str, str, int]:
+    def which(dask_worker):
         node = os.environ["SLURMD_NODENAME"]
         return node, os.environ["CUDA_VISIBLE_DEVICES"], dask_worker.state.nthreads
 

@@ -6,24 +6,19 @@ cannot import a test's files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
-from distributed import Client
-
-from pipelines.run.tasks import OnCluster, Outcome
+from pipelines.run.tasks import OnCluster
 
 
-def naps(n_tasks: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[Any]]:
+def naps(n_tasks, seconds):
     """Work that takes time and no core, and its tasks."""
 
     class Nap:
         cost = 1.0
 
-        def __init__(self, number: int) -> None:
+        def __init__(self, number):
             self.number, self.name = number, f"nap-{number}"
 
-    def work(shared: int, task: Nap) -> int:
+    def work(shared, task):
         import time
 
         time.sleep(seconds)
@@ -32,13 +27,13 @@ def naps(n_tasks: int, seconds: float) -> tuple[Callable[[Any, Any], int], list[
     return work, [Nap(number) for number in range(n_tasks)]
 
 
-def all_done(outcomes: list[Outcome[Any]], n_tasks: int) -> bool:
+def all_done(outcomes, n_tasks):
     """Whether every task has its one right result."""
     assert [outcome.error for outcome in outcomes if outcome.error] == []
     return sorted(outcome.result for outcome in outcomes) == list(range(100, 100 + n_tasks))
 
 
-def begun(client: Client, n_tasks: int, seconds: float) -> tuple[list[Any], Iterator[Any]]:
+def begun(client, n_tasks, seconds):
     """A run on all workers, after its first outcomes."""
     work, tasks = naps(n_tasks, seconds)
     client.wait_for_workers(4, timeout=300)

@@ -14,9 +14,7 @@ from .conftest import jobs_in_queue, wait_until
 Profile = Callable[..., str]
 
 
-def test_the_script_of_the_documentation_runs_everything(
-    profile: Profile, shared: Path, tmp_path: Path
-) -> None:
+def test_the_script_of_the_documentation_runs_everything(profile, shared, tmp_path):
     root, folder = Path.cwd(), tmp_path / "run"
     (script,) = re.findall(
         r"```bash\n(.*?)```", (root / "docs/how-to/slurm.md").read_text(), flags=re.DOTALL

@@ -12,10 +12,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,7 +36,7 @@ pytestmark = pytest.mark.skipif(  # without importing it, which takes seconds
 
 
 @pytest.fixture
-def jupyterlab(tmp_path: Path) -> Iterator[str]:
+def jupyterlab(tmp_path):
     """The address of a JupyterLab on a copy of the notebooks, with the token that opens it."""
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     cell = {"cell_type": "code", "id": "only", "metadata": {}, "outputs": [], "source": LEFT_OPEN}
@@ -82,7 +80,7 @@ def jupyterlab(tmp_path: Path) -> Iterator[str]:
             server.wait()
 
 
-def address_of(server: subprocess.Popen[bytes], runtime: Path) -> str:
+def address_of(server, runtime):
     while True:
         assert server.poll() is None, "JupyterLab did not start"
         for path in runtime.glob("jpserver-*.json"):
@@ -95,7 +93,7 @@ def address_of(server: subprocess.Popen[bytes], runtime: Path) -> str:
         time.sleep(0.1)
 
 
-def run_all_cells(browser: Any, jupyterlab: str, notebook: str) -> Any:
+def run_all_cells(browser, jupyterlab, notebook):
     """A page of the browser where every cell of a notebook is asked to run."""
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(f"{jupyterlab}lab/tree/{notebook}?token=only-a-test")
@@ -110,7 +108,7 @@ def run_all_cells(browser: Any, jupyterlab: str, notebook: str) -> Any:
     return page
 
 
-def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: Path) -> None:
+def test_notebook_01_runs_in_a_browser(browser, jupyterlab, tmp_path):
     page = run_all_cells(browser, jupyterlab, "01_svm_grid.ipynb")
     heat_map = page.locator(".jp-Notebook .jp-RenderedSVG").first
     heat_map.wait_for(state="attached", timeout=4 * MINUTES)  # what is not in view is hidden
@@ -132,9 +130,7 @@ def test_notebook_01_runs_in_a_browser(browser: Any, jupyterlab: str, tmp_path: 
     page.close()
 
 
-def test_the_panel_finds_an_open_cluster_and_shows_its_plots(
-    browser: Any, jupyterlab: str, tmp_path: Path
-) -> None:
+def test_the_panel_finds_an_open_cluster_and_shows_its_plots(browser, jupyterlab, tmp_path):
     page = run_all_cells(browser, jupyterlab, "open.ipynb")
     page.locator(".jp-OutputArea-output", has_text="it is open").wait_for(timeout=2 * MINUTES)
     page.locator('.jp-SideBar [data-id="dask-dashboard-launcher"]').click()

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +35,7 @@ SAVED = {
 
 
 @pytest.fixture
-def outer() -> Iterator[subprocess.Popen[str]]:
+def outer():
     """A scheduler and two workers in a process."""
     program = subprocess.Popen([sys.executable, "-c", OUTER], stdout=subprocess.PIPE, text=True)
     yield program
@@ -45,7 +43,7 @@ def outer() -> Iterator[subprocess.Popen[str]]:
     program.communicate()
 
 
-def has_saved(folder: Path, command: str) -> bool:
+def has_saved(folder, command):
     if command == "pagerank":
         return iterations_kept(folder / "partitions") > 0
     if command == "data_parallel":
@@ -55,9 +53,7 @@ def has_saved(folder: Path, command: str) -> bool:
 
 
 @pytest.mark.parametrize("command", RUNS)
-def test_a_command_ends_in_a_line_that_says_what_is_saved(
-    command: str, outer: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_a_command_ends_in_a_line_that_says_what_is_saved(command, outer, tmp_path):
     assert outer.stdout is not None
     address, folder = outer.stdout.readline().strip(), tmp_path / "run"
     where = ["--cluster", address, "--results", str(folder), "--dashboard", "off"]

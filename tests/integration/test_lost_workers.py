@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from distributed import Client
 
 from cluster_setup import open_cluster
 
@@ -25,12 +22,12 @@ from .naps import all_done, begun
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory):
     return tmp_path_factory.mktemp("four") / "shared"
 
 
 @pytest.fixture(scope="module")
-def four(slurm: None, shared: Path) -> Iterator[Client]:
+def four(slurm, shared):
     """Four workers, each with a GPU; whoever disturbs them waits until they are back."""
     file = write_profile(shared.parent, directives=["--gres=gpu:1"])
     with open_cluster("slurm", 4, profile=file) as client:
@@ -39,8 +36,8 @@ def four(slurm: None, shared: Path) -> Iterator[Client]:
     assert list(shared.iterdir()) == []
 
 
-def test_each_worker_sees_a_gpu_of_its_own(four: Client, shared: Path) -> None:
-    def which() -> tuple[str, str]:
+def test_each_worker_sees_a_gpu_of_its_own(four, shared):
+    def which():
         return os.environ["SLURMD_NODENAME"], os.environ["CUDA_VISIBLE_DEVICES"]
 
     four.wait_for_workers(4, timeout=SECONDS_TO_WAIT)
@@ -52,7 +49,7 @@ def test_each_worker_sees_a_gpu_of_its_own(four: Client, shared: Path) -> None:
     assert {number for _, number in seen.values()} == {"0", "1"}
 
 
-def test_one_worker_process_killed_is_started_again_by_its_job(four: Client) -> None:
+def test_one_worker_process_killed_is_started_again_by_its_job(four):
     outcomes, rest = begun(four, 40, 0.3)
     before = jobs_in_queue()
     os.kill(next(iter(four.run(os.getpid).values())), signal.SIGKILL)
@@ -63,9 +60,7 @@ def test_one_worker_process_killed_is_started_again_by_its_job(four: Client) -> 
 
 
 @pytest.mark.parametrize("how", ["scancel", "SIGKILL", "node down"])
-def test_workers_lost_in_mid_run_cost_no_result_and_come_back(
-    four: Client, shared: Path, how: str
-) -> None:
+def test_workers_lost_in_mid_run_cost_no_result_and_come_back(four, shared, how):
     outcomes, rest = begun(four, 60, 0.3)
     before = jobs_in_queue()
     if how == "scancel":

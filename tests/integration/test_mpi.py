@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,7 +20,7 @@ if shutil.which("mpirun") is None:
 SMALL = ["--limit", "200", "--n-c", "3", "--n-gamma", "2", "--folds", "2"]
 
 
-def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+def mpirun(ranks, *arguments):
     """The command on so many ranks; Open MPI wants to be told that few cores are meant."""
     return subprocess.run(
         [
@@ -43,7 +42,7 @@ def mpirun(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_four_ranks_are_a_cluster_of_two_workers(tmp_path: Path) -> None:
+def test_four_ranks_are_a_cluster_of_two_workers(tmp_path):
     done = mpirun(4, "--results", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("best       C = ") == 1  # one rank alone runs the program
@@ -54,21 +53,21 @@ def test_four_ranks_are_a_cluster_of_two_workers(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "run" / "cv_results.parquet")) == 12
 
 
-def test_more_workers_than_ranks_end_all_ranks_in_one_line(tmp_path: Path) -> None:
+def test_more_workers_than_ranks_end_all_ranks_in_one_line(tmp_path):
     done = mpirun(3, "--workers", "9", "--results", str(tmp_path / "run"))
     assert done.returncode != 0
     assert "--workers must be 1 here, the ranks of MPI less two, got 9" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_program_that_ends_early_ends_all_ranks(tmp_path: Path) -> None:
+def test_a_program_that_ends_early_ends_all_ranks(tmp_path):
     done = mpirun(3, "--dataset", str(tmp_path / "none.csv"), "--target", "y")
     assert done.returncode == 2
     assert "none.csv" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_without_mpirun_the_way_out_is_said() -> None:
+def test_without_mpirun_the_way_out_is_said():
     with (
         pytest.raises(ClusterError, match="must be started on at least 3 ranks"),
         open_cluster("mpi"),

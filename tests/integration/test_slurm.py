@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -32,7 +31,7 @@ SMALL = ["--limit", "400", "--n-c", "3", "--n-gamma", "3", "--folds", "3"]
 LONGER = ["--solver", "sklearn"]
 
 
-def test_a_run_equals_the_local_one(profile: Profile, shared: Path, tmp_path: Path) -> None:
+def test_a_run_equals_the_local_one(profile, shared, tmp_path):
     here, on_slurm = tmp_path / "local", tmp_path / "slurm"
     assert main([*SMALL, "--cluster", "threads", "--results", str(here)]) == 0
     where = ["--cluster", "slurm", "--profile", profile(), "--workers", "3"]
@@ -63,7 +62,7 @@ print(cross_val_score(Mine(random_state=0), X, y).tolist())
 """
 
 
-def test_a_script_whose_searches_run_on_the_queue(profile: Profile, tmp_path: Path) -> None:
+def test_a_script_whose_searches_run_on_the_queue(profile, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     words = ["--cluster", "slurm", "--profile", profile(), "--workers", "2", "script.py"]
     plain, ours = (
@@ -77,9 +76,7 @@ def test_a_script_whose_searches_run_on_the_queue(profile: Profile, tmp_path: Pa
     assert "cross_val_score(Mine): 5 fits asked, 5 made, " in ours.stderr
 
 
-def test_paths_with_blanks_and_marks(
-    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_with_blanks_and_marks(profile, tmp_path, monkeypatch):
     monkeypatch.setenv("SCRATCH_HERE", str(tmp_path / "my scratch"))
     odd = """100% it's "#1" $ & %j é"""
     (tmp_path / odd).symlink_to(sys.prefix)
@@ -99,7 +96,7 @@ def test_paths_with_blanks_and_marks(
         assert worker["local_directory"].startswith(f"{tmp_path}/my scratch/local {odd}/")
 
 
-def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
+def test_a_walltime_shorter_than_the_run(profile):
     # Workers leave 10 s before it and up to 5 s to either side; Slurm itself counts in minutes.
     with open_cluster("slurm", 4, profile=profile(walltime="00:00:30")) as client:
         outcomes, rest = begun(client, 120, 1.0)
@@ -109,7 +106,7 @@ def test_a_walltime_shorter_than_the_run(profile: Profile) -> None:
         assert not before & set(jobs_in_queue())
 
 
-def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
+def test_the_run_does_not_wait_for_jobs_that_wait(profile):
     work, tasks = naps(12, 0.1)
     with open_cluster("slurm", 6, profile=profile(directives=["--gres=gpu:2"])) as client:
         assert all_done(list(OnCluster(client).outcomes(work, 100, tasks)), 12)
@@ -119,10 +116,10 @@ def test_the_run_does_not_wait_for_jobs_that_wait(profile: Profile) -> None:
         assert (ahead.wanted, ahead.coming, ahead.reason) == (6, True, None)
 
 
-def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
+def test_a_full_queue_is_waited_for_and_said(profile):
     echoed_lines = []
 
-    def echo(line: str) -> None:
+    def echo(line):
         echoed_lines.append(line)
         if "will not start" in line:
             scontrol("partitionname=all", "state=up")
@@ -151,9 +148,7 @@ def test_a_full_queue_is_waited_for_and_said(profile: Profile) -> None:
         ({"walltime": "02:00:00"}, "a job may not be that long; change walltime (02:00:00), "),
     ],
 )
-def test_jobs_that_will_not_start_are_said_with_what_to_change(
-    profile: Profile, tmp_path: Path, changes: dict[str, Any], words: str
-) -> None:
+def test_jobs_that_will_not_start_are_said_with_what_to_change(profile, tmp_path, changes, words):
     log = tmp_path / "said"
     scontrol("partitionname=all", "maxtime=60")
     try:
@@ -168,9 +163,9 @@ def test_jobs_that_will_not_start_are_said_with_what_to_change(
 
 
 def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
-    profile: Profile,
-) -> None:
-    echoed_lines: list[str] = []
+    profile,
+):
+    echoed_lines = []
     with open_cluster("slurm", 2, profile=profile(), echo=echoed_lines.append) as client:
         client.wait_for_workers(2, timeout=SECONDS_TO_WAIT)
         assert str(workers_present(client)) == "2 workers"
@@ -187,9 +182,7 @@ def test_who_is_there_is_told_when_all_jobs_are_cancelled_and_none_may_start(
         wait_until(lambda: str(workers_present(client)) == "2 workers")
 
 
-def test_jobs_that_die_at_once_end_the_run_in_one_line(
-    profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_jobs_that_die_at_once_end_the_run_in_one_line(profile, tmp_path, capfd):
     dying = profile(prologue=["echo module: cuda/99 is not here", "exit 1"])
     done = subprocess.run(
         [
@@ -216,14 +209,14 @@ def test_jobs_that_die_at_once_end_the_run_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
-def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile: Profile) -> None:
+def test_jobs_that_the_queue_refuses_end_the_run_in_one_line(profile):
     nowhere = profile(partition="nowhere")
     with pytest.raises(ClusterError) as caught, open_cluster("slurm", 2, profile=nowhere):
         pass
     assert "sbatch rejected the job: sbatch: error: invalid partition" in str(caught.value)
 
 
-def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
+def test_adaptive_asks_for_more_and_lets_go(profile):
     work, tasks = naps(100, 0.5)  # more than one worker does before others have come
     with open_cluster("slurm", adaptive=(1, 3), profile=profile()) as client:
         most = 0
@@ -234,9 +227,7 @@ def test_adaptive_asks_for_more_and_lets_go(profile: Profile) -> None:
         wait_until(lambda: len(client.scheduler_info()["workers"]) == 1)
 
 
-def test_workers_end_by_themselves_when_the_launcher_is_killed(
-    profile: Profile, shared: Path
-) -> None:
+def test_workers_end_by_themselves_when_the_launcher_is_killed(profile, shared):
     launcher = _start(profile(death_timeout=5), "--results", str(shared.parent / "run"))
     wait_until(lambda: len(worker_processes(shared)) >= 4)
     wait_until(lambda: _rows(shared.parent / "run") > 10)
@@ -251,7 +242,7 @@ def test_workers_end_by_themselves_when_the_launcher_is_killed(
     assert list(shared.iterdir()) == []
 
 
-def test_a_run_that_is_stopped_leaves_no_job(profile: Profile, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_leaves_no_job(profile, tmp_path):
     folder = tmp_path / "run"
     launcher = _start(profile(), "--results", str(folder), stderr=subprocess.PIPE)
     wait_until(lambda: _rows(folder) > 10)
@@ -263,7 +254,7 @@ def test_a_run_that_is_stopped_leaves_no_job(profile: Profile, tmp_path: Path) -
     assert jobs_in_queue() == []
 
 
-def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
+def test_gpu_jobs_run_dask_cuda_workers(profile):
     python = _python_with_dask_cuda()
     # dask-cuda's own switch for a machine without a GPU.
     prologue = ["export DASK_CUDA_TEST_DISABLE_DEVICE_SPECIFIC=1"]
@@ -283,7 +274,7 @@ def test_gpu_jobs_run_dask_cuda_workers(profile: Profile) -> None:
     assert sorted(seen["results"]) == list(range(100, 120))
 
 
-def _python_with_dask_cuda() -> str:
+def _python_with_dask_cuda():
     """This Python, or the one of the GPU packages that the CI has installed before the tests."""
     beside = ROOT / ".venv-gpu" / "bin" / "python"
     for python in (sys.executable, str(beside)):
@@ -292,7 +283,7 @@ def _python_with_dask_cuda() -> str:
     pytest.skip("no dask cuda worker: dask-cuda is not installed; make test-gpu-install does it")
 
 
-def _start(profile: str, *options: str, **how: Any) -> subprocess.Popen[str]:
+def _start(profile, *options, **how):
     return subprocess.Popen(
         [*COMMAND, *LONGER, "--cluster", "slurm", "--profile", profile, "--workers", "2", *options],
         text=True,
@@ -300,6 +291,6 @@ def _start(profile: str, *options: str, **how: Any) -> subprocess.Popen[str]:
     )
 
 
-def _rows(folder: Path) -> int:
+def _rows(folder):
     journal = folder / "journal.jsonl"
     return journal.read_text().count("\n") if journal.exists() else 0

@@ -15,7 +15,7 @@ from tests import slurm_on_one_machine
 from .conftest import wait_until
 
 
-def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
+def test_nothing_is_left_of_a_slurm_with_jobs():
     reason = slurm_on_one_machine.missing()
     if reason:
         pytest.skip(f"no Slurm here: {reason}")
@@ -23,7 +23,7 @@ def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
     slurm_on_one_machine.up(folder)
     ours = os.environ | slurm_on_one_machine.environment(folder)
 
-    def output_of(*command: str) -> str:
+    def output_of(*command):
         return subprocess.run(command, env=ours, capture_output=True, text=True, check=True).stdout
 
     try:
@@ -50,7 +50,7 @@ def test_nothing_is_left_of_a_slurm_with_jobs() -> None:
     assert not folder.exists()
 
 
-def words_of(process: psutil.Process) -> list[str]:
+def words_of(process):
     try:
         return list(process.cmdline())
     except psutil.Error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 
@@ -15,12 +14,12 @@ from pipelines.run.tasks import OnCluster
 from tests.run.test_tasks import Number
 
 
-def job_of_this_process(shared: np.ndarray, task: Number) -> tuple[str, int, float]:
+def job_of_this_process(shared, task):
     time.sleep(0.1)
     return os.environ["SLURM_JOB_ID"], os.getpid(), float(shared[task.value])
 
 
-def test_a_successor_works_in_the_job_of_its_predecessor(profile: Callable[..., str]) -> None:
+def test_a_successor_works_in_the_job_of_its_predecessor(profile):
     tasks = [Number(value) for value in range(60)]
     with open_cluster("slurm", 2, profile=profile()) as client:
         runner = OnCluster(client, Recycling(n_tasks=8))

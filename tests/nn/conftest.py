@@ -20,7 +20,7 @@ SPEC = NetworkSpec("conv", 32, 0.05, 0.5, n_conv_layer=4, kernel_size=3)
 
 
 @pytest.fixture(scope="session")
-def digits() -> FoldedData:
+def digits():
     dataset = load_dataset("digits", limit=303)
     return FoldedData(
         dataset.X_train, dataset.y_train, dataset.X_test, dataset.y_test, (), dataset.scaling
@@ -28,7 +28,7 @@ def digits() -> FoldedData:
 
 
 @pytest.fixture(scope="session")
-def wine() -> FoldedData:
+def wine():
     X, y = load_wine(return_X_y=True)
     y = y.astype(np.int32)
     return FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))

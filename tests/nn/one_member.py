@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
-
 from pipelines.bagging.work import Refits, Trainings, run_member_task
 from pipelines.data.fits import Progress
-from pipelines.data.placement import FoldedData
-from pipelines.nn.fit import Refitted, generator_of
-from pipelines.nn.inputs import Inputs
-from pipelines.nn.settings import TrainingSettings
-from pipelines.nn.space import NetworkSpec, SearchSpace
+from pipelines.nn.fit import generator_of
+from pipelines.nn.space import SearchSpace
 from pipelines.search.shared.networks import NetworkCandidate
-from pipelines.search.tasks import Row, make_tasks, task_rows
+from pipelines.search.tasks import make_tasks, task_rows
 
 
-def plan_of(spec: NetworkSpec, inputs: Inputs, training: TrainingSettings) -> Trainings:
+def plan_of(spec, inputs, training):
     """One bootstrap in three folds, and its only spec."""
     space = SearchSpace(spec.network, {})
     return Trainings(inputs, training, 3, 0, [[NetworkCandidate(spec, 11)]], [3], [[0]], space)
 
 
-def rows_of_folds(
-    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings
-) -> list[Row]:
+def rows_of_folds(data, spec, inputs, training):
     problem = plan_of(spec, inputs, training).problem(data)
     (task,) = make_tasks(problem, "member=0")
     return task_rows(problem, task)
 
 
-def refitted(
-    data: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings
-) -> tuple[Row, Refitted | None]:
+def refitted(data, spec, inputs, training):
     plan = plan_of(spec, inputs, training)
     problem = plan.problem(data)
     task = Refits(("member=0",), (3,), candidates=problem.parts["member=0"].candidates)
@@ -42,9 +30,9 @@ def refitted(
     return result
 
 
-def without_progress(items: Iterable[Any]) -> list[Any]:
+def without_progress(items):
     return [item for item in items if not isinstance(item, Progress)]
 
 
-def generators_of(seed: int, count: int) -> list[np.random.Generator]:
+def generators_of(seed, count):
     return [generator_of(seed, number) for number in range(count)]

@@ -12,27 +12,27 @@ from pipelines.nn.augment import AUGMENTATION, AUTOMATIC, LIGHT, augment_images,
 CPU = torch.device("cpu")
 
 
-def generators(*seeds: int) -> list[torch.Generator]:
+def generators(*seeds):
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 
-def arrows(n: int = 60, channels: int = 1) -> torch.Tensor:
+def arrows(n=60, channels=1):
     """Images with their ink left of the middle."""
     images = torch.zeros(2, n, channels, 28, 28)
     images[..., 8:20, 6:10] = 255.0
     return images
 
 
-def darker(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def darker(images, generator):
     return images * torch.rand(len(images), 1, 1, 1, generator=generator)
 
 
-def cut(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def cut(images, generator):
     return images[..., :-1]
 
 
 @pytest.mark.parametrize("name", [*LIGHT, *AUTOMATIC, f"{__name__}:darker"])
-def test_each_image_has_draws_of_its_own(name: str) -> None:
+def test_each_image_has_draws_of_its_own(name):
     if name in AUTOMATIC:
         pytest.importorskip("torchvision")
     images = arrows(12)
@@ -48,7 +48,7 @@ def test_each_image_has_draws_of_its_own(name: str) -> None:
     assert copies.max() <= 255.001
 
 
-def test_digits_are_moved_and_never_mirrored() -> None:
+def test_digits_are_moved_and_never_mirrored():
     """By a few pixels; photographs are mirrored in every second case."""
     columns = torch.arange(28.0)
     for name, mirrored in (("digits", 0.0), ("photographs", 0.5)):
@@ -60,7 +60,7 @@ def test_digits_are_moved_and_never_mirrored() -> None:
         assert float(left_centres.mean()) == pytest.approx(7.5, abs=0.5)
 
 
-def test_light_goes_by_the_data() -> None:
+def test_light_goes_by_the_data():
     assert choose_augmentation("light", True, True) == "digits"
     assert choose_augmentation("light", True, False) == "photographs"
     assert choose_augmentation("none", False, False) == "none"
@@ -75,12 +75,12 @@ def test_light_goes_by_the_data() -> None:
     )
 
 
-def test_a_function_that_changes_the_size_is_refused() -> None:
+def test_a_function_that_changes_the_size_is_refused():
     with pytest.raises(InputError, match="images of the shape it is given"):
         augment_images(arrows(2), f"{__name__}:cut", generators(1, 2), 255.0)
 
 
-def test_the_automatic_ones_leave_the_generator_of_torch_alone() -> None:
+def test_the_automatic_ones_leave_the_generator_of_torch_alone():
     pytest.importorskip("torchvision")
     before = torch.get_rng_state()
     augment_images(arrows(2), "randaugment", generators(1, 2), 255.0)

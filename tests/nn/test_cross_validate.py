@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pipelines.data.placement import FoldedData
 from pipelines.nn.fit import DATA_SHARE, GIB, NoRoomError, room_for
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
@@ -16,11 +15,11 @@ from .conftest import DIGITS, SPEC, TRAINING
 from .one_member import rows_of_folds
 
 
-def without_seconds(row: dict) -> dict:
+def without_seconds(row):
     return {name: value for name, value in row.items() if not name.endswith("_seconds")}
 
 
-def test_rows_of_a_task(digits: FoldedData) -> None:
+def test_rows_of_a_task(digits):
     rows = rows_of_folds(digits, SPEC, DIGITS, TRAINING)
     assert [row["fold"] for row in rows] == [0, 1, 2]
     assert sum(row["n_validation"] for row in rows) == len(digits.y)
@@ -35,7 +34,7 @@ def test_rows_of_a_task(digits: FoldedData) -> None:
     assert list(map(without_seconds, again)) == list(map(without_seconds, rows))
 
 
-def test_little_memory_means_turns_with_the_same_result(digits: FoldedData) -> None:
+def test_little_memory_means_turns_with_the_same_result(digits):
     whole = rows_of_folds(digits, SPEC, DIGITS, TRAINING)
     for at_once in (1, 2):
         needed = training_bytes(SPEC, DIGITS, at_once, 10, len(digits.y))
@@ -46,9 +45,7 @@ def test_little_memory_means_turns_with_the_same_result(digits: FoldedData) -> N
             assert abs(row["n_errors"] - other["n_errors"]) <= 1
 
 
-def test_a_gpu_is_planned_with_by_what_is_free(
-    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_is_planned_with_by_what_is_free(digits, monkeypatch):
     """Not by what it has: others hold most of it, and torch some that it does not use."""
     two = int(training_bytes(SPEC, DIGITS, 2, 10, len(digits.y)) / DATA_SHARE) + 1
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (two - 2 * GIB, 80 * GIB))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import first_weights
 from pipelines.nn.early_stopping import _EpochRows, widen_weights
@@ -21,8 +19,6 @@ from pipelines.nn.stack import (
     OK,
     DeviceRows,
     StackPart,
-    Tensors,
-    TrainedNetwork,
     place_rows,
     relative_scaling,
 )
@@ -35,11 +31,11 @@ TABLE = NetworkSpec("table", 9, 0.03, 0.9)
 CPU = torch.device("cpu")
 
 
-def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+def copied(slot, weights):
     return {name: array.numpy().copy() for name, array in weights.items()}
 
 
-def parts_of(data: FoldedData, count: int = 3) -> list[StackPart]:
+def parts_of(data, count=3):
     n, chosen = len(data.y), np.random.default_rng(0)
     parts = []
     for generator in generators_of(5, count):
@@ -49,8 +45,8 @@ def parts_of(data: FoldedData, count: int = 3) -> list[StackPart]:
     return parts
 
 
-def trained(data: FoldedData, parts: list[StackPart], **settings: float) -> list[TrainedNetwork]:
-    chosen: dict[str, Any] = settings
+def trained(data, parts, **settings):
+    chosen = settings
     training = TrainingSettings.of("table", len(data.y), **chosen)
     return train_parts(
         TABLE, WINE, place_rows(data, WINE, TrainingSettings()), parts, training, copied
@@ -58,9 +54,7 @@ def trained(data: FoldedData, parts: list[StackPart], **settings: float) -> list
 
 
 @pytest.mark.parametrize("batch_size", [1000, 40])
-def test_steps_are_those_of_autograd_and_adamw(
-    wine: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_are_those_of_autograd_and_adamw(wine, batch_size, monkeypatch):
     """Five epochs of each network alone, by the loss as one writes it."""
     monkeypatch.setattr(early_stopping, "LEAST_FALL", -math.inf)  # the last epoch is kept
     networks = trained(wine, parts_of(wine), batch_size=batch_size, max_epochs=5)
@@ -101,7 +95,7 @@ def test_steps_are_those_of_autograd_and_adamw(
             )
 
 
-def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
+def test_alone_and_together_give_the_same_network(wine):
     """Each ends by itself, whatever becomes of the others."""
     together = trained(wine, parts_of(wine))
     assert len({len(network.losses) for network in together}) > 1
@@ -112,7 +106,7 @@ def test_alone_and_together_give_the_same_network(wine: FoldedData) -> None:
             np.testing.assert_allclose(weights, network.result[name], atol=1e-3)
 
 
-def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> None:
+def test_training_ends_when_the_left_out_rows_gain_no_more(wine):
     """Rows left out whose classes are wrong: the more is learned, the worse for them."""
     data, parts = wine, parts_of(wine)
     rows = place_rows(data, WINE, TrainingSettings())
@@ -127,7 +121,7 @@ def test_training_ends_when_the_left_out_rows_gain_no_more(wine: FoldedData) -> 
     assert len(led.losses) > 2 * PATIENCE
 
 
-def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
+def test_without_left_out_rows_the_drawn_ones_decide(wine):
     n = len(wine.y)
     (generator,) = generators_of(0, 1)
     (network,) = trained(
@@ -137,7 +131,7 @@ def test_without_left_out_rows_the_drawn_ones_decide(wine: FoldedData) -> None:
     assert network.losses[-1] < 0.1
 
 
-def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
+def test_numbers_beyond_single_precision_are_told(wine):
     rows = place_rows(wine, WINE, TrainingSettings())
     wild = DeviceRows(torch.full_like(rows.X, math.inf), rows.targets)
     training = TrainingSettings.of("table", len(wine.y), max_epochs=2)
@@ -149,13 +143,13 @@ def test_numbers_beyond_single_precision_are_told(wine: FoldedData) -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "epochs"), [(100, 200), (257, 100), (5000, 20)])
-def test_the_schedule_follows_the_rows(n_rows: int, epochs: int) -> None:
+def test_the_schedule_follows_the_rows(n_rows, epochs):
     assert TrainingSettings.of("table", n_rows).max_epochs == epochs
     assert TrainingSettings.of("table", n_rows, max_epochs=7).max_epochs == 7
     assert TrainingSettings.of("conv", n_rows) == TrainingSettings()
 
 
-def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
+def test_what_is_asked_of_a_table_changes_that_alone(wine):
     """Patience, decay and smoothing leave a network for tables what it is."""
     usual = trained(wine, parts_of(wine))
     assert TrainingSettings.of("table", 100, patience=PATIENCE) == TrainingSettings.of("table", 100)
@@ -177,7 +171,7 @@ def test_what_is_asked_of_a_table_changes_that_alone(wine: FoldedData) -> None:
     ] != first
 
 
-def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> None:
+def test_rows_are_judged_by_weights_that_they_did_not_stop(wine):
     """Wrong classes of every second row left out change only what judges the other ones."""
     data, (part,) = wine, parts_of(wine, 1)
     rows = place_rows(data, WINE, TrainingSettings())
@@ -197,7 +191,7 @@ def test_rows_are_judged_by_weights_that_they_did_not_stop(wine: FoldedData) -> 
     assert not any(of_odd)
 
 
-def test_first_weights_fill_the_bounds_of_glorot_and_bengio() -> None:
+def test_first_weights_fill_the_bounds_of_glorot_and_bengio():
     first = widen_weights(first_weights(TABLE, WINE, generators_of(0, 40), CPU))
     for layer, n_inputs, n_outputs in (("hidden", 13, 9), ("output", 9, 3)):
         for kind in ("weight", "bias"):

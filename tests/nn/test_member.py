@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -20,7 +18,7 @@ CONV = NetworkSpec("conv", 11, 0.05, 0.7, n_conv_layer=3, kernel_size=3)
 MLP = NetworkSpec("mlp", 9, 0.05, 0.5)
 
 
-def some_member(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> Member:
+def some_member(spec, inputs, seed=0):
     generator = np.random.default_rng(seed)
     weights = {
         name: generator.standard_normal(shape).astype(np.float32) / 8
@@ -33,11 +31,11 @@ def some_member(spec: NetworkSpec, inputs: Inputs, seed: int = 0) -> Member:
     return Member(spec, inputs, weights, scaling)
 
 
-def images(n: int) -> np.ndarray:
+def images(n):
     return np.random.default_rng(1).integers(0, 17, (n, 64)).astype(np.uint8)
 
 
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_rows_change_nothing(monkeypatch):
     whole = some_member(CONV, DIGITS).predict_proba(images(10))
     monkeypatch.setattr(member_module, "scoring_rows", lambda *_: 3)
     blocks = some_member(CONV, DIGITS).predict_proba(images(10))
@@ -46,9 +44,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("specs", "inputs"), [([CONV, MLP], DIGITS), ([MLP, MLP], WINE)])
-def test_a_stored_ensemble_answers_the_same(
-    tmp_path: Path, specs: list[NetworkSpec], inputs: Inputs
-) -> None:
+def test_a_stored_ensemble_answers_the_same(tmp_path, specs, inputs):
     members = [some_member(spec, inputs, seed) for seed, spec in enumerate(specs)]
     labels = np.array([f"class {code}" for code in range(inputs.n_classes)])
     ensemble = Ensemble(members, labels)
@@ -72,9 +68,7 @@ def test_a_stored_ensemble_answers_the_same(
         ("0.conv.weight", None, "conv.weight"),
     ],
 )
-def test_a_damaged_file_is_one_line(
-    tmp_path: Path, name: str, value: np.ndarray | None, message: str
-) -> None:
+def test_a_damaged_file_is_one_line(tmp_path, name, value, message):
     from safetensors import safe_open
 
     path = tmp_path / "ensemble.safetensors"
@@ -91,7 +85,7 @@ def test_a_damaged_file_is_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path: Path) -> None:
+def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path):
     weights = {"preparation.weight": np.ones((3, 13), np.float32)}
     member = Member(NetworkSpec("own.py:Own", 0, 0.1, 0.9), WINE, weights, FittedScaling(0.0, 1.0))
     Ensemble([member], np.arange(3)).save(tmp_path / "ensemble.safetensors")
@@ -99,12 +93,12 @@ def test_a_module_keeps_its_layers_whatever_they_are_called(tmp_path: Path) -> N
     assert list(loaded.weights) == list(weights)
 
 
-def test_no_such_file_is_one_line(tmp_path: Path) -> None:
+def test_no_such_file_is_one_line(tmp_path):
     with pytest.raises(InputError, match="must be an ensemble"):
         Ensemble.load(tmp_path / "none.safetensors")
 
 
-def test_rows_beyond_single_precision_are_refused() -> None:
+def test_rows_beyond_single_precision_are_refused():
     member = some_member(MLP, WINE)
     rows = np.ones((3, WINE.n_features))
     rows[1, 0] = 1e300

@@ -11,14 +11,13 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from pipelines.data.placement import FoldedData
 from pipelines.errors import InputError
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.modules import MOST_TOGETHER, WARM_UP, seed_from, vmap_can
 from pipelines.nn.networks import as_network_takes, describe_network, make_network
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import NetworkSpec
-from pipelines.nn.stack import Stack, StackPart, Tensors, TrainedNetwork, place_rows
+from pipelines.nn.stack import Stack, StackPart, place_rows
 from pipelines.nn.train import train_stack
 
 from .conftest import DIGITS, WINE
@@ -32,7 +31,7 @@ COLOURED = Inputs(3 * 32 * 32, 5, (3, 32, 32))
 class Mine(nn.Module):
     """A user's network, with dropout."""
 
-    def __init__(self, n_features: int, n_classes: int, n_hidden_layer: int = 8) -> None:
+    def __init__(self, n_features, n_classes, n_hidden_layer=8):
         super().__init__()
         self.hidden, self.output = (
             nn.Linear(n_features, n_hidden_layer),
@@ -40,19 +39,19 @@ class Mine(nn.Module):
         )
         self.dropout = nn.Dropout(0.1)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         return self.output(self.dropout(self.hidden(X.flatten(1)).relu()))
 
 
 class Assigning(nn.Module):
     """One that assigns its buffer anew at each step, as moving averages are often written."""
 
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features, n_classes):
         super().__init__()
         self.output = nn.Linear(n_features, n_classes)
         self.register_buffer("n_rows", torch.zeros(()))
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         if self.training:
             self.n_rows = self.n_rows + len(X)
         return self.output(X.flatten(1))
@@ -61,20 +60,20 @@ class Assigning(nn.Module):
 class Branching(nn.Module):
     """One that vmap cannot call: what it does depends on the numbers."""
 
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features, n_classes):
         super().__init__()
         self.output = nn.Linear(n_features, n_classes)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         outputs = self.output(X.flatten(1))
         return outputs if outputs.sum().item() > 0 else outputs * 1.0
 
 
-def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+def copied(slot, weights):
     return {name: array.numpy().copy() for name, array in weights.items()}
 
 
-def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) -> Stack:
+def stack_of(data, spec, slots=slice(None)):
     chosen = np.random.default_rng(0)
     parts = [
         StackPart(
@@ -90,20 +89,20 @@ def stack_of(data: FoldedData, spec: NetworkSpec, slots: slice = slice(None)) ->
 
 
 def trained(
-    data: FoldedData,
-    training: TrainingSettings,
-    slots: slice = slice(None),
-    spec: NetworkSpec = CNN,
-) -> list[TrainedNetwork]:
+    data,
+    training,
+    slots=slice(None),
+    spec=CNN,
+):
     return without_progress(train_stack(stack_of(data, spec, slots), training, copied))
 
 
-def fold_by_fold(stack: Stack, training: TrainingSettings) -> list[list[float]]:
+def fold_by_fold(stack, training):
     """Train each network of a stack by a plain loop; the mean loss of each epoch of each."""
     spec, rows = stack.spec, stack.rows
     size = min(training.batch_size, stack.n_rows)
     n_rows = stack.n_rows // size * size
-    losses: list[list[float]] = []
+    losses = []
     for part in stack.parts:
         network = make_network(spec, stack.inputs, seed_from(part.generator)).train()
         seed_from(part.generator), seed_from(part.generator)  # of draws and augmentation
@@ -145,7 +144,7 @@ def fold_by_fold(stack: Stack, training: TrainingSettings) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("batch_size", [16, 128])
-def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> None:
+def test_folds_train_as_by_a_plain_loop(digits, batch_size):
     """By DataLoader, SGD and OneCycleLR; a CPU takes the larger batches one network at a time."""
     training = TrainingSettings.of("cnn", 191, batch_size=batch_size, max_epochs=3)
     spec = replace(CNN, learning_rate=0.01)
@@ -157,9 +156,7 @@ def test_folds_train_as_by_a_plain_loop(digits: FoldedData, batch_size: int) -> 
 
 @pytest.mark.parametrize("augment", ["none", "digits", "trivialaugment"])
 @pytest.mark.parametrize("spec", [CNN, NetworkSpec("mlp", 8, 0.05, 0.9)])
-def test_side_by_side_and_alone_give_the_same(
-    digits: FoldedData, augment: str, spec: NetworkSpec
-) -> None:
+def test_side_by_side_and_alone_give_the_same(digits, augment, spec):
     """Of convolutions in groups of channels, of dense layers by vmap."""
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, augment=augment)
     together = trained(digits, training, spec=spec)
@@ -177,9 +174,7 @@ def test_side_by_side_and_alone_give_the_same(
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
-    digits: FoldedData, together: bool
-) -> None:
+def test_buffers_that_a_module_assigns_are_those_of_its_last_step(digits, together):
     spec = NetworkSpec("tests.nn.test_modules:Assigning", 0, 0.05, 0.9)
     training = replace(MODULE, max_epochs=2, batch_size=16)
     stack = stack_of(digits, spec, slice(None) if together else slice(1))
@@ -191,7 +186,7 @@ def test_buffers_that_a_module_assigns_are_those_of_its_last_step(
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
-def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optimizer: str) -> None:
+def test_networks_side_by_side_have_rates_of_their_own(digits, optimizer):
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, optimizer=optimizer)
     rate = CNN.learning_rate / (1 if optimizer == "sgd" else 30)
     specs = [
@@ -206,7 +201,7 @@ def test_networks_side_by_side_have_rates_of_their_own(digits: FoldedData, optim
         assert network.losses == pytest.approx(alone.losses, rel=2e-3)
 
 
-def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
+def test_the_best_epoch_on_rows_left_out_is_kept(digits):
     """At a rate that spoils what was learned."""
     spec = replace(CNN, learning_rate=0.2, momentum=0.99)
     training = TrainingSettings.of(
@@ -228,14 +223,14 @@ def test_the_best_epoch_on_rows_left_out_is_kept(digits: FoldedData) -> None:
         assert stopped.losses == pytest.approx(whole.losses[: len(stopped.losses)], rel=1e-3)
 
 
-def test_a_loss_that_is_no_number_is_told(digits: FoldedData) -> None:
+def test_a_loss_that_is_no_number_is_told(digits):
     spec = replace(CNN, learning_rate=1e30)
     training = TrainingSettings.of("cnn", 191, batch_size=32, max_epochs=2, schedule="none")
     assert {network.status for network in trained(digits, training, spec=spec)} == {"diverged"}
 
 
 @pytest.mark.slow
-def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
+def test_folds_and_refit_of_a_module(digits):
     training = TrainingSettings.of("cnn", len(digits.y), batch_size=16, augment="digits")
     rows = rows_of_folds(digits, CNN, DIGITS, training)
     assert [row["status"] for row in rows] == ["ok"] * 3
@@ -256,7 +251,7 @@ def test_folds_and_refit_of_a_module(digits: FoldedData) -> None:
         ),
     ],
 )
-def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
+def test_a_table(wine, name, optimizer):
     rate = 0.05 if optimizer == "sgd" else 0.01
     spec = NetworkSpec(name, 16, rate, 0.9)
     training = TrainingSettings.of(
@@ -268,7 +263,7 @@ def test_a_table(wine: FoldedData, name: str, optimizer: str) -> None:
     assert rows[0]["loss"] == rows_of_folds(wine, spec, WINE, training)[0]["loss"]
 
 
-def test_a_network_is_described_before_it_is_trained() -> None:
+def test_a_network_is_described_before_it_is_trained():
     assert describe_network(CNN, DIGITS) == ["network    cnn: 1,030 weights"]
     fixed = replace(WINE, module=nn.Linear(13, 4))
     with pytest.raises(InputError, match=r"each of 3 classes.*gives \(2, 4\)"):
@@ -288,12 +283,12 @@ def test_a_network_is_described_before_it_is_trained() -> None:
         (f"{__name__}:Branching", WINE, False),
     ],
 )
-def test_what_vmap_can_train_side_by_side(name: str, inputs: Inputs, can: bool) -> None:
+def test_what_vmap_can_train_side_by_side(name, inputs, can):
     """Not what draws random numbers, nor what branches on its numbers."""
     assert vmap_can(make_network(NetworkSpec(name, 4, 0.1, 0.9, 4), inputs), inputs) is can
 
 
-def test_networks_of_torchvision() -> None:
+def test_networks_of_torchvision():
     pytest.importorskip("torchvision")
     for inputs in (COLOURED, Inputs(32 * 32, 5, (32, 32))):
         network = make_network(NetworkSpec("resnet18", 0, 0.1, 0.9), inputs)
@@ -306,7 +301,7 @@ def test_networks_of_torchvision() -> None:
         make_network(NetworkSpec("resnet18", 0, 0.1, 0.9), WINE)
 
 
-def test_members_of_a_module_have_first_weights_of_their_own() -> None:
+def test_members_of_a_module_have_first_weights_of_their_own():
     mine = Mine(13, 3)
     inputs = replace(WINE, module=mine)
     first, same, other = (
@@ -329,7 +324,7 @@ def test_members_of_a_module_have_first_weights_of_their_own() -> None:
         (f"{__name__}:copy", "a module that can be made"),
     ],
 )
-def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> None:
+def test_a_module_that_cannot_be_made_is_one_line(name, message):
     assert copy
     with pytest.raises(InputError, match=message) as refused:
         make_network(NetworkSpec(name, 0, 0.1, 0.9), WINE)
@@ -338,8 +333,8 @@ def test_a_module_that_cannot_be_made_is_one_line(name: str, message: str) -> No
 
 @pytest.mark.slow
 def test_the_study_s_networks_are_trained_by_torch_where_they_are_asked_to(
-    digits: FoldedData,
-) -> None:
+    digits,
+):
     spec = NetworkSpec("conv", 32, 0.05, 0.9, 4, 3)
     training = TrainingSettings.of("conv", len(digits.y), augment="digits", batch_size=16)
     assert training.optimizer == "sgd"

@@ -11,7 +11,6 @@ import pytest
 
 from pipelines.bagging.work import Trainings, run_member_task
 from pipelines.data.bootstrap import BootstrapSplits
-from pipelines.data.placement import FoldedData
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
 from pipelines.nn.space import SearchSpace
@@ -20,7 +19,7 @@ from .conftest import DIGITS, SPEC, TRAINING, WINE
 from .one_member import refitted, rows_of_folds, without_progress
 
 
-def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -> None:
+def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits):
     needed = training_bytes(SPEC, DIGITS, 1, 10, len(digits.y))
     training = replace(TRAINING, memory_bytes=needed - 1)
     rows = rows_of_folds(digits, SPEC, DIGITS, training)
@@ -31,7 +30,7 @@ def test_a_candidate_that_does_not_fit_is_rows_that_say_so(digits: FoldedData) -
     assert row["status"].startswith("failed: needs")
 
 
-def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> None:
+def test_a_candidate_that_diverges_is_rows_that_say_so(digits):
     spec = replace(SPEC, learning_rate=1e5, momentum=0.99)
     rows = rows_of_folds(digits, spec, DIGITS, TRAINING)
     assert [row["status"] for row in rows] == ["diverged"] * 3
@@ -45,7 +44,7 @@ def test_a_candidate_that_diverges_is_rows_that_say_so(digits: FoldedData) -> No
     assert row["loss"] is row["score"] is None
 
 
-def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
+def test_a_refit_is_on_the_whole_sample(digits):
     row, done = refitted(digits, SPEC, DIGITS, TRAINING)
     assert row["n_train"] == len(digits.y)
     assert row["n_validation"] / len(digits.y) == pytest.approx(math.exp(-1), abs=0.06)
@@ -61,7 +60,7 @@ def test_a_refit_is_on_the_whole_sample(digits: FoldedData) -> None:
         np.testing.assert_array_equal(array, again.member.weights[name])
 
 
-def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
+def test_members_together_are_those_trained_alone(digits):
     """Each has its own rate, rows and first weights."""
     training = TrainingSettings.of("cnn", len(digits.y), batch_size=32, max_epochs=3, device="gpu")
     plan = Trainings.draw(
@@ -91,7 +90,7 @@ def test_members_together_are_those_trained_alone(digits: FoldedData) -> None:
         np.testing.assert_allclose(refit.test.outputs, other_refit.test.outputs, atol=0.02)
 
 
-def test_a_table(wine: FoldedData) -> None:
+def test_a_table(wine):
     spec = SearchSpace.load("mlp").draw(np.random.default_rng(0))
     spec = replace(spec, learning_rate=0.1)
     rows = rows_of_folds(wine, spec, WINE, TRAINING)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.data.placement import FoldedData
 from pipelines.nn import early_stopping
 from pipelines.nn.by_hand import StackedWeights, first_weights
 from pipelines.nn.early_stopping import _EpochRows, widen_weights
@@ -18,9 +17,7 @@ from pipelines.nn.networks import network_to_ask, outputs_of
 from pipelines.nn.settings import TABLE_DECAY, TrainingSettings
 from pipelines.nn.space import NetworkSpec
 from pipelines.nn.stack import (
-    Stack,
     StackPart,
-    Tensors,
     TrainedNetwork,
     fit_target_scaling,
     place_stack,
@@ -37,13 +34,13 @@ UNITS, OFFSET = 1e5, 3e7
 
 
 @pytest.fixture(scope="module")
-def ink(digits: FoldedData) -> FoldedData:
+def ink(digits):
     """How much ink there is in images, in large units far from 0."""
     y = digits.X.sum(axis=1) * UNITS + OFFSET
     return replace(digits, y=y.astype(np.float64), X_test=digits.X[:0], y_test=y[:0])
 
 
-def stack_of(data: FoldedData, spec: NetworkSpec, inputs: Inputs, count: int = 3) -> Stack:
+def stack_of(data, spec, inputs, count=3):
     n, chosen, by_size = len(data.y), np.random.default_rng(0), np.argsort(data.y)
     parts = []
     for number, generator in enumerate(generators_of(5, count)):
@@ -54,34 +51,28 @@ def stack_of(data: FoldedData, spec: NetworkSpec, inputs: Inputs, count: int = 3
     return place_stack(data, parts, inputs, training, n - 14)
 
 
-def trained_of(
-    stack: Stack, training: TrainingSettings
-) -> list[TrainedNetwork[dict[str, np.ndarray]]]:
+def trained_of(stack, training):
     return without_progress(train_stack(stack, training, copied))
 
 
-def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+def copied(slot, weights):
     return {name: array.numpy().copy() for name, array in weights.items()}
 
 
-def loss_of(
-    network: torch.nn.Module, weights: Tensors, X: torch.Tensor, y: torch.Tensor, inputs: Inputs
-) -> torch.Tensor:
+def loss_of(network, weights, X, y, inputs):
     """Half the squared error of each row, as torch has it."""
     outputs = outputs_of(network, weights, X, inputs)
     return torch.nn.functional.mse_loss(outputs, y, reduction="none")[:, 0] / 2
 
 
-def own_targets(data: FoldedData, stack: Stack, slot: int) -> torch.Tensor:
+def own_targets(data, stack, slot):
     """All targets in the deviations of the rows of one network, by numpy."""
     drawn = data.y[stack.parts[slot].rows]
     return torch.from_numpy(((data.y - drawn.mean()) / drawn.std())[:, None]).float()
 
 
 @pytest.mark.parametrize(("spec", "inputs"), [(CONV, IMAGES), (MLP, TABLE_ROWS)])
-def test_gradients_are_those_of_autograd(
-    ink: FoldedData, spec: NetworkSpec, inputs: Inputs
-) -> None:
+def test_gradients_are_those_of_autograd(ink, spec, inputs):
     stack = stack_of(ink, spec, inputs)
     weights = StackedWeights(stack)
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
@@ -101,9 +92,7 @@ def test_gradients_are_those_of_autograd(
 
 
 @pytest.mark.parametrize("batch_size", [1000, 40])
-def test_a_tables_steps_are_those_of_autograd_and_adamw(
-    ink: FoldedData, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tables_steps_are_those_of_autograd_and_adamw(ink, batch_size, monkeypatch):
     monkeypatch.setattr(early_stopping, "REGRESSION_FALL", -math.inf)  # the last epoch is kept
     training = TrainingSettings.of(
         "table", 303, batch_size=batch_size, max_epochs=4, is_regression=True
@@ -141,12 +130,12 @@ def test_a_tables_steps_are_those_of_autograd_and_adamw(
 class Narrow(torch.nn.Module):
     """A module of the user's own."""
 
-    def __init__(self, n_features: int, n_outputs: int) -> None:
+    def __init__(self, n_features, n_outputs):
         super().__init__()
         self.hidden = torch.nn.Linear(n_features, 16)
         self.output = torch.nn.Linear(16, n_outputs)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         return self.output(self.hidden(X).relu())
 
 
@@ -162,9 +151,7 @@ OF_MODULE = replace(TABLE_ROWS, module=Narrow)
         (MODULE, OF_MODULE, TrainingSettings.of("x:Y", 303, optimizer="adamw", max_epochs=12)),
     ],
 )
-def test_alone_and_together_give_the_same_network(
-    ink: FoldedData, spec: NetworkSpec, inputs: Inputs, training: TrainingSettings
-) -> None:
+def test_alone_and_together_give_the_same_network(ink, spec, inputs, training):
     """Each ends by itself, on targets in deviations of its own."""
     together = trained_of(stack_of(ink, spec, inputs), training)
     if spec is MLP:
@@ -179,7 +166,7 @@ def test_alone_and_together_give_the_same_network(
             np.testing.assert_allclose(array, member.result[name], atol=3e-3)
 
 
-def test_a_score_is_half_the_squared_error_in_own_deviations(ink: FoldedData) -> None:
+def test_a_score_is_half_the_squared_error_in_own_deviations(ink):
     stack = stack_of(ink, MLP, TABLE_ROWS)
     first = first_weights(MLP, TABLE_ROWS, [part.generator for part in stack.parts], CPU)
     rows = np.arange(50, 90)
@@ -194,7 +181,7 @@ def test_a_score_is_half_the_squared_error_in_own_deviations(ink: FoldedData) ->
         assert score.n_rows == 40
 
 
-def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
+def test_targets_of_other_rows_change_nothing(ink):
     """Of rows that a network neither drew nor ends by, which a fold holds out."""
     apart = np.arange(200, 303)
     other = ink.y.copy()
@@ -209,7 +196,7 @@ def test_targets_of_other_rows_change_nothing(ink: FoldedData) -> None:
     assert networks[0].losses == pytest.approx(networks[1].losses, rel=1e-3)
 
 
-def test_scales_of_targets() -> None:
+def test_scales_of_targets():
     y = np.array([1.0, 1.0, 3.0, 7.0])
     whole = fit_target_scaling(y)
     assert (whole.center, whole.scale) == (3.0, pytest.approx(math.sqrt(6)))
@@ -225,7 +212,7 @@ def test_scales_of_targets() -> None:
         assert value + 3 * constant.scale == pytest.approx(value, rel=1e-15, abs=1e-300)
 
 
-def test_a_regression_is_longer_at_it() -> None:
+def test_a_regression_is_longer_at_it():
     assert TrainingSettings.of("table", 100).max_epochs == 200
     assert TrainingSettings.of("table", 100, is_regression=True).max_epochs == 1000
     assert TrainingSettings.of("table", 100_000, is_regression=True).max_epochs == 20

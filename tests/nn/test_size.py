@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.settings import TrainingSettings
@@ -31,9 +30,7 @@ WIDE = NetworkSpec("conv", 600, 0.02, 0.1, n_conv_layer=200, kernel_size=3)
 
 @pytest.mark.parametrize("spec", [CONV, MLP, WIDE])
 @pytest.mark.parametrize("batch_size", [10, 128])
-def test_a_stack_holds_no_more_than_predicted(
-    digits: FoldedData, spec: NetworkSpec, batch_size: int
-) -> None:
+def test_a_stack_holds_no_more_than_predicted(digits, spec, batch_size):
     rows = place_rows(digits, DIGITS, TrainingSettings())
     parts = [StackPart(np.arange(200), generator) for generator in generators_of(0, 5)]
     batch = torch.zeros(5, batch_size, dtype=torch.int64)
@@ -51,7 +48,7 @@ def test_a_stack_holds_no_more_than_predicted(
     assert predicted / 2 < highest <= predicted
 
 
-def test_the_studys_largest_candidate() -> None:
+def test_the_studys_largest_candidate():
     largest = NetworkSpec("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=2)
     expected = 999 * 5 + (999 * 27 * 27 + 1) * 1999 + 2000 * 10
     assert size_of(largest, MNIST).weights == expected
@@ -59,7 +56,7 @@ def test_the_studys_largest_candidate() -> None:
     assert 54 < gib < 64  # weights and velocities
 
 
-def test_rows_scored_at_once_keep_to_their_share() -> None:
+def test_rows_scored_at_once_keep_to_their_share():
     wide = NetworkSpec("conv", 1999, 0.1, 0.1, n_conv_layer=999, kernel_size=10)
     for spec in (wide, CONV, MLP):
         count = scoring_rows(spec, MNIST)
@@ -68,7 +65,7 @@ def test_rows_scored_at_once_keep_to_their_share() -> None:
         assert count * width * 4 <= SCORING_BYTES
 
 
-def test_costs_follow_what_was_measured() -> None:
+def test_costs_follow_what_was_measured():
     """Microseconds of a step of one network of a stack of five, MNIST, one core of an EPYC."""
     measured = {(4, 4, 32): 139, (4, 6, 48): 208, (6, 5, 64): 326, (8, 5, 96): 670}
     predicted = [

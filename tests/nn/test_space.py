@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +16,12 @@ DIGITS = Inputs(64, 10, (8, 8))
 TABLE = Inputs(5, 3)
 
 
-def drawn(space: SearchSpace, n: int = 400, seed: int = 0) -> list[NetworkSpec]:
+def drawn(space, n=400, seed=0):
     generator = np.random.default_rng(seed)
     return [space.draw(generator) for _ in range(n)]
 
 
-def test_the_study_draws_what_it_says() -> None:
+def test_the_study_draws_what_it_says():
     specs = drawn(SearchSpace.load("study"), 4000)
     channels = np.array([spec.n_conv_layer for spec in specs])
     assert (channels.min(), channels.max()) >= (1, 900)
@@ -41,7 +40,7 @@ def test_the_study_draws_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
+def test_every_preset_loads_and_is_its_own_description(name):
     space = SearchSpace.load(name)
     assert SearchSpace.from_mapping(space.describe()) == space
     for spec in drawn(space, 20):
@@ -51,7 +50,7 @@ def test_every_preset_loads_and_is_its_own_description(name: str) -> None:
                 assert least <= getattr(spec, parameter) <= most
 
 
-def test_kernels_larger_than_the_image_are_left_out() -> None:
+def test_kernels_larger_than_the_image_are_left_out():
     space = SearchSpace.load("study").for_images(DIGITS.image_shape)
     assert {spec.kernel_size for spec in drawn(space)} == set(range(2, 9))
     with pytest.raises(InputError, match=r"kernel_size must be at most 2.*got 3"):
@@ -60,13 +59,13 @@ def test_kernels_larger_than_the_image_are_left_out() -> None:
     assert {spec.kernel_size for spec in drawn(smallest)} == {3}
 
 
-def test_a_kernel_as_large_as_the_image_has_one_place() -> None:
+def test_a_kernel_as_large_as_the_image_has_one_place():
     assert DIGITS.positions(8) == (1, 1)
     with pytest.raises(InputError, match="kernel_size must be at most 8"):
         DIGITS.positions(9)
 
 
-def test_a_convolution_needs_images() -> None:
+def test_a_convolution_needs_images():
     with pytest.raises(InputError, match="space='mlp'"):
         SearchSpace.load("small").for_images(None)
     space = SearchSpace.load("mlp")
@@ -74,7 +73,7 @@ def test_a_convolution_needs_images() -> None:
     assert "conv.weight" not in weight_shapes(space.draw(np.random.default_rng(0)), TABLE)
 
 
-def test_a_file_may_fix_a_hyper_parameter(tmp_path: Path) -> None:
+def test_a_file_may_fix_a_hyper_parameter(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("network: mlp\nn_hidden_layer: 7\nlearning_rate: 0.1\nmomentum: [0, 0.5]\n")
     for spec in drawn(SearchSpace.load(str(path)), 20):
@@ -103,7 +102,7 @@ GOOD = {"network": "mlp", "n_hidden_layer": 7, "learning_rate": 0.1, "momentum":
         ({"n_hidden_layer": 0}, "n_hidden_layer must lie between 1"),
     ],
 )
-def test_bad_content_is_one_line(tmp_path: Path, change: dict, message: str) -> None:
+def test_bad_content_is_one_line(tmp_path, change, message):
     path = tmp_path / "bad.yaml"
     path.write_text(yaml.safe_dump(GOOD | change))
     with pytest.raises(InputError, match=message) as refused:
@@ -118,13 +117,13 @@ def test_bad_content_is_one_line(tmp_path: Path, change: dict, message: str) -> 
         ("none.yaml", "can be read, got none.yaml .No such file"),
     ],
 )
-def test_an_unknown_space_is_one_line(name: str, message: str) -> None:
+def test_an_unknown_space_is_one_line(name, message):
     with pytest.raises(InputError, match=message):
         SearchSpace.load(name)
 
 
 @pytest.mark.parametrize("content", ["a: [", "just words", "- 1\n", ""])
-def test_a_file_that_is_no_mapping_is_one_line(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_mapping_is_one_line(tmp_path, content):
     path = tmp_path / "bad.yaml"
     path.write_text(content)
     with pytest.raises(InputError, match="must") as refused:

@@ -10,7 +10,6 @@ import torch
 
 from benchmarks.bagging.plain import Net, train_plainly
 from pipelines.data.fits import Progress
-from pipelines.data.placement import FoldedData
 from pipelines.nn.by_hand import StackedWeights, epoch_order, first_weights
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.networks import log_certainty, network_to_ask
@@ -20,8 +19,6 @@ from pipelines.nn.stack import (
     DeviceRows,
     Stack,
     StackPart,
-    Tensors,
-    TrainedNetwork,
     place_rows,
     relative_scaling,
 )
@@ -36,7 +33,7 @@ MLP = NetworkSpec("mlp", 9, 0.05, 0.5)
 CASES = pytest.mark.parametrize("spec", [CONV, LARGEST_KERNEL, MLP])
 
 
-def copied(slot: int, weights: Tensors) -> dict[str, np.ndarray]:
+def copied(slot, weights):
     return {name: array.numpy().copy() for name, array in weights.items()}
 
 
@@ -44,14 +41,12 @@ def train_parts(spec, inputs, rows, parts, training, collect):
     return without_progress(train_stack(Stack(spec, inputs, rows, parts), training, collect))
 
 
-def gradient(parameter: torch.Tensor) -> torch.Tensor:
+def gradient(parameter):
     assert parameter.grad is not None
     return parameter.grad
 
 
-def parts_of(
-    n_rows: int, seed: int = 5, sizes: tuple[int, ...] = (200, 203, 191)
-) -> list[StackPart]:
+def parts_of(n_rows, seed=5, sizes=(200, 203, 191)):
     """Networks whose rows differ in number, so that their last batches do, too."""
     generators = generators_of(seed, len(sizes))
     chosen = np.random.default_rng(0)
@@ -61,7 +56,7 @@ def parts_of(
     ]
 
 
-def assert_close(arrays: dict, expected: dict, tolerance: float = 2e-5) -> None:
+def assert_close(arrays, expected, tolerance=2e-5):
     assert list(arrays) == list(expected)
     for name in arrays:
         np.testing.assert_allclose(
@@ -70,7 +65,7 @@ def assert_close(arrays: dict, expected: dict, tolerance: float = 2e-5) -> None:
 
 
 @CASES
-def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) -> None:
+def test_gradients_are_those_of_autograd(digits, spec):
     rows = place_rows(digits, DIGITS, TrainingSettings())
     stack = StackedWeights(Stack(spec, DIGITS, rows, parts_of(len(digits.y))))
     batch = torch.from_numpy(np.random.default_rng(3).integers(0, 300, (3, 10)))
@@ -91,7 +86,7 @@ def test_gradients_are_those_of_autograd(digits: FoldedData, spec: NetworkSpec) 
 
 
 @CASES
-def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> None:
+def test_a_stack_trains_as_torch_does(digits, spec):
     training = TrainingSettings(max_epochs=3, least_fall=-math.inf)  # all three epochs
     rows, parts = place_rows(digits, DIGITS, TrainingSettings()), parts_of(len(digits.y))
     trained = train_parts(spec, DIGITS, rows, parts, training, copied)
@@ -113,7 +108,7 @@ def test_a_stack_trains_as_torch_does(digits: FoldedData, spec: NetworkSpec) -> 
         assert_close(network.result, net.ours(), 1e-4)
 
 
-def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
+def test_the_share_of_epochs_is_told(digits):
     training = TrainingSettings(max_epochs=6, least_fall=0.2)
     rows, parts = place_rows(digits, DIGITS, TrainingSettings()), parts_of(len(digits.y))
     items = list(train_stack(Stack(CONV, DIGITS, rows, parts), training, copied))
@@ -126,12 +121,12 @@ def test_the_share_of_epochs_is_told(digits: FoldedData) -> None:
 
 
 @CASES
-def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: NetworkSpec) -> None:
+def test_stacked_and_alone_give_the_same_weights(digits, spec):
     """Each ends by itself, some of them while the others go on."""
     training = TrainingSettings(max_epochs=9, least_fall=0.2)
     rows = place_rows(digits, DIGITS, TrainingSettings())
     stacked = train_parts(spec, DIGITS, rows, parts_of(len(digits.y)), training, copied)
-    alone: list[TrainedNetwork] = []
+    alone = []
     for slot in range(3):
         part = parts_of(len(digits.y))[slot]
         alone += train_parts(spec, DIGITS, rows, [part], training, copied)
@@ -141,7 +136,7 @@ def test_stacked_and_alone_give_the_same_weights(digits: FoldedData, spec: Netwo
         assert_close(network.result, other.result)
 
 
-def test_networks_end_by_themselves(digits: FoldedData) -> None:
+def test_networks_end_by_themselves(digits):
     """Of a stack that ends at different epochs: the rule holds for each, and the weights stay."""
     training = TrainingSettings(max_epochs=12, least_fall=0.2)
     rows = place_rows(digits, DIGITS, TrainingSettings())
@@ -154,7 +149,7 @@ def test_networks_end_by_themselves(digits: FoldedData) -> None:
         assert len(network.losses) == 12 or falls[-1] <= 0.2
 
 
-def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> None:
+def test_a_loss_that_is_no_number_ends_one_network_alone(digits):
     rows = place_rows(digits, DIGITS, TrainingSettings())
     X = rows.X.clone()
     X[7] = math.nan
@@ -172,7 +167,7 @@ def test_a_loss_that_is_no_number_ends_one_network_alone(digits: FoldedData) -> 
     assert all(np.isfinite(array).all() for array in sound.result.values())
 
 
-def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> None:
+def test_a_table_is_standardised_on_each_networks_own_rows(wine):
     spec, training = NetworkSpec("mlp", 8, 0.1, 0.5), TrainingSettings(max_epochs=3)
     whole = place_rows(wine, WINE, TrainingSettings())
     chosen = [np.arange(0, 60), np.arange(25, 89)]
@@ -191,7 +186,7 @@ def test_a_table_is_standardised_on_each_networks_own_rows(wine: FoldedData) -> 
         assert_close(network.result, alone.result)
 
 
-def test_first_weights_lie_within_the_bounds_of_torch() -> None:
+def test_first_weights_lie_within_the_bounds_of_torch():
     inputs = Inputs(28 * 28, 10, (28, 28))
     spec = NetworkSpec("conv", 200, 0.1, 0.1, n_conv_layer=16, kernel_size=6)
     ours = first_weights(spec, inputs, generators_of(0, 1), torch.device("cpu"))
@@ -207,7 +202,7 @@ def test_first_weights_lie_within_the_bounds_of_torch() -> None:
 
 
 @CASES
-def test_certainty_is_that_of_torch(spec: NetworkSpec) -> None:
+def test_certainty_is_that_of_torch(spec):
     X = torch.randn(17, 64, generator=torch.Generator().manual_seed(0))
     weights = first_weights(spec, DIGITS, generators_of(0, 1), torch.device("cpu"))
     net_weights = {name: array[0] for name, array in weights.items()}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -13,12 +10,12 @@ from sklearn.datasets import load_digits
 from tests.command_runs import finished_run, said_by
 
 
-def said_by_members(folder: Path) -> np.ndarray:
+def said_by_members(folder):
     with np.load(folder / "member_probabilities.npz", allow_pickle=False) as arrays:
         return arrays["probabilities"]
 
 
-def image(path: Path, row: int) -> Path:
+def image(path, row):
     """A digit as a person scans it: dark, on light paper, large."""
     ink = np.kron(load_digits().images[row] / 16, np.ones((30, 30)))
     paper = np.pad(240 - 200 * ink, 60, constant_values=240)
@@ -27,7 +24,7 @@ def image(path: Path, row: int) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     picture = image(folder / "mine.png", 0)
     words = ["--explain", "7,18", "--image", str(picture), "--workers", "2"]
@@ -35,12 +32,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(undisturbed_of: Callable[[str], Path]) -> Path:
+def undisturbed(undisturbed_of):
     return undisturbed_of("nn_bagging")
 
 
 @pytest.fixture(scope="session")
-def guaranteed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def guaranteed(tmp_path_factory):
     """A run that was asked for an error among what is kept; what it said."""
     folder = tmp_path_factory.mktemp("runs") / "guaranteed"
     words = [

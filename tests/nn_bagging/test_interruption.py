@@ -7,16 +7,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from pipelines.nn_bagging import main
 from tests.command_runs import cells, record, tasks_of
 from tests.test_interruption import assert_equal_runs
 
 
-def test_a_member_whose_file_is_gone_is_made_again(
-    tmp_path: Path, finished: tuple[Path, str]
-) -> None:
+def test_a_member_whose_file_is_gone_is_made_again(tmp_path, finished):
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     before = tasks_of(folder)
@@ -29,9 +26,7 @@ def test_a_member_whose_file_is_gone_is_made_again(
     assert_equal_runs(folder, finished[0])
 
 
-def test_a_finished_run_has_nothing_to_resume_but_may_explain_more(
-    tmp_path: Path, finished: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_has_nothing_to_resume_but_may_explain_more(tmp_path, finished, monkeypatch):
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     monkeypatch.setattr("pipelines.run.cluster.open_cluster", None)  # needs no cluster
@@ -42,9 +37,7 @@ def test_a_finished_run_has_nothing_to_resume_but_may_explain_more(
     assert record(folder)["wall_seconds"] == record(finished[0])["wall_seconds"]
 
 
-def test_too_little_memory_is_said_and_more_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_little_memory_is_said_and_more_goes_on(tmp_path, capsys):
     folder = str(tmp_path / "run")
     tiny = [
         "--limit",

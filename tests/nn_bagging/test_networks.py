@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -37,13 +36,13 @@ OPTIONS = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("networks") / "run"
     assert main([*OPTIONS, "--results", str(folder), "--workers", "2"]) == 0
     return folder
 
 
-def test_members_are_trained_without_a_search(run: Path) -> None:
+def test_members_are_trained_without_a_search(run):
     record = json.loads((run / "run.json").read_text())
     assert record["augment"] == "digits"
     assert record["vote_test_error"] < 0.2
@@ -53,7 +52,7 @@ def test_members_are_trained_without_a_search(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path) -> None:
+def test_a_worker_less_and_a_resumption_change_no_bit(run, tmp_path):
     folder = tmp_path / "again"
     assert main([*OPTIONS, "--results", str(folder), "--workers", "1", "--quiet"]) == 0
     (folder / "members" / "member-01.npz").unlink()
@@ -67,13 +66,11 @@ def test_a_worker_less_and_a_resumption_change_no_bit(run: Path, tmp_path: Path)
             np.testing.assert_array_equal(weights, other[array])
 
 
-def test_members_trained_together_have_a_row_each_and_are_resumed(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_trained_together_have_a_row_each_and_are_resumed(run, tmp_path, monkeypatch):
     """As on a GPU; one member that is gone is made again by itself."""
     in_groups, groups = Trainings.in_groups, []
 
-    def as_on_a_gpu(plan: Trainings) -> Trainings:
+    def as_on_a_gpu(plan):
         planned = in_groups(replace(plan, training=replace(plan.training, device="gpu")))
         groups.append(planned.groups)
         return replace(planned, training=plan.training)
@@ -96,7 +93,7 @@ def test_members_trained_together_have_a_row_each_and_are_resumed(
         assert losses[:3] == pytest.approx(alone[member][:3], rel=5e-3)
 
 
-def losses_of(folder: Path) -> list[tuple[str, int, list[float]]]:
+def losses_of(folder):
     """Task and member of each row of the journal, and the losses of its epochs."""
     records = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     return [
@@ -106,9 +103,7 @@ def losses_of(folder: Path) -> list[tuple[str, int, list[float]]]:
     ]
 
 
-def test_predict_averages_over_augmented_copies(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_averages_over_augmented_copies(run, tmp_path, capsys):
     picture = image(tmp_path / "five.png", 5)
     certainty = []
     for copies in ("0", "6", "6"):
@@ -132,9 +127,7 @@ def test_predict_averages_over_augmented_copies(
         (["--augment", "heavy"], "--augment must be one of none, light"),
     ],
 )
-def test_bad_input_is_one_line(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_line(options, message, capsys):
     assert main([*options, "--dry-run"]) == 2
     error_text = capsys.readouterr().err
     assert message in error_text

@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from pipelines import BaggedNets, BaggedNetsRegressor, Run
 from pipelines.bagging.intervals import JackknifeIntervals
 from pipelines.bagging.members import MemberFiles
-from pipelines.data.dataset import Dataset
 from pipelines.data.load import load_dataset
 from pipelines.errors import InputError
 from pipelines.nn.member import Ensemble
@@ -29,12 +28,12 @@ COUNTS = ["--n-bootstrap", "5", "--n-tuning", "2"]
 N_TASKS = 5 * 2 + 5
 
 
-def source_of(folder: Path) -> list[str]:
+def source_of(folder):
     return ["--dataset", str(folder.parent / "diabetes.csv"), "--target", "target"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def run(tmp_path_factory):
     """A run on diabetes, and what it said."""
     folder = tmp_path_factory.mktemp("numbers")
     load_diabetes(as_frame=True, scaled=False).frame.to_csv(folder / "diabetes.csv", index=False)
@@ -43,15 +42,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def copy(run: tuple[Path, str], tmp_path: Path) -> Path:
+def copy(run, tmp_path):
     return Path(shutil.copytree(run[0], tmp_path / "copy"))
 
 
-def data_of(folder: Path) -> Dataset:
+def data_of(folder):
     return load_dataset(str(folder.parent / "diabetes.csv"), target="target", task=None)
 
 
-def known_of(folder: Path, y: np.ndarray) -> tuple[np.ndarray, JackknifeIntervals]:
+def known_of(folder, y):
     """What members say of the test rows, and what is known of the out-of-bag rows."""
     files = MemberFiles(folder)
     of_test, out_of_bag = zip(*map(files.predictions, files.numbers()), strict=True)
@@ -60,7 +59,7 @@ def known_of(folder: Path, y: np.ndarray) -> tuple[np.ndarray, JackknifeInterval
     )
 
 
-def test_the_answer_is_the_mean_of_the_members_with_intervals(run: tuple[Path, str]) -> None:
+def test_the_answer_is_the_mean_of_the_members_with_intervals(run):
     folder, output = run
     data, about = data_of(folder), record(folder)
     of_members, intervals = known_of(folder, data.y_train)
@@ -93,7 +92,7 @@ def test_the_answer_is_the_mean_of_the_members_with_intervals(run: tuple[Path, s
     assert "baseline   always answering the mean" in output
 
 
-def test_targets_are_standardised_on_the_rows_of_each_member(run: tuple[Path, str]) -> None:
+def test_targets_are_standardised_on_the_rows_of_each_member(run):
     folder, y = run[0], data_of(run[0]).y_train
     files, targets = MemberFiles(folder), []
     for number in files.numbers():
@@ -107,13 +106,13 @@ def test_targets_are_standardised_on_the_rows_of_each_member(run: tuple[Path, st
     assert len(set(targets)) == 5
 
 
-def test_networks_train_as_long_as_those_of_the_estimator(run: tuple[Path, str]) -> None:
+def test_networks_train_as_long_as_those_of_the_estimator(run):
     data = data_of(run[0])
     training = Bagging().plan(Options(n_bootstrap=1), data, {}).trainings.training
     assert training == TrainingSettings.of("table", len(data.y_train), is_regression=True)
 
 
-def test_the_page_shows_intervals(run: tuple[Path, str]) -> None:
+def test_the_page_shows_intervals(run):
     folder = run[0]
     page = (folder / "report.html").read_text()
     for words in (
@@ -129,9 +128,7 @@ def test_the_page_shows_intervals(run: tuple[Path, str]) -> None:
         assert (folder / f"{figure}.svg").is_file()
 
 
-def test_predict_writes_bounds_beside_the_prediction(
-    run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_writes_bounds_beside_the_prediction(run, tmp_path, capsys):
     folder = run[0]
     frame = pd.read_csv(folder.parent / "diabetes.csv").head(40)
     frame.to_csv(tmp_path / "new.csv", index=False)
@@ -147,9 +144,7 @@ def test_predict_writes_bounds_beside_the_prediction(
     assert f"coverage   {100 * held.mean():.2f} % ({held.sum()} of 40; target 90 %)" in output
 
 
-def test_a_run_is_resumed_with_a_width_to_defer_by(
-    copy: Path, run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_resumed_with_a_width_to_defer_by(copy, run, tmp_path, capsys):
     table = pd.read_parquet(copy / "test_residuals.parquet")
     width = float((table["upper"] - table["lower"]).median())
     output = said_by("nn_bagging", "--resume", str(copy), "--defer-width", str(width))
@@ -172,7 +167,7 @@ def test_a_run_is_resumed_with_a_width_to_defer_by(
     assert f"{(~narrow).sum()} rows: defer to a human" in capsys.readouterr().out
 
 
-def test_a_member_that_is_gone_is_trained_again(copy: Path) -> None:
+def test_a_member_that_is_gone_is_trained_again(copy):
     written = "members.csv", "test_residuals.parquet", "ensemble_sizes.parquet"
     before = {name: (copy / name).read_bytes() for name in written}
     MemberFiles(copy).weights(3).unlink()
@@ -181,7 +176,7 @@ def test_a_member_that_is_gone_is_trained_again(copy: Path) -> None:
     assert before == {name: (copy / name).read_bytes() for name in written}
 
 
-def test_more_members_take_the_fits_of_a_run(run: tuple[Path, str], tmp_path: Path) -> None:
+def test_more_members_take_the_fits_of_a_run(run, tmp_path):
     counts = ["--n-tuning", "2", "--n-bootstrap", "6"]
     words = [*source_of(run[0]), *TINY, *counts, "--extend", str(run[0])]
     output = said_by("nn_bagging", *words, "--results", str(tmp_path / "more"))
@@ -190,9 +185,7 @@ def test_more_members_take_the_fits_of_a_run(run: tuple[Path, str], tmp_path: Pa
     pd.testing.assert_frame_equal(table[table["member"] < 5], cells(run[0]))
 
 
-def test_nested_ensembles_are_tested_on_rows_they_have_not_seen(
-    run: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_nested_ensembles_are_tested_on_rows_they_have_not_seen(run, tmp_path):
     folder = tmp_path / "nested"
     counts = ["--n-bootstrap", "2", "--n-tuning", "2"]
     words = [*source_of(run[0]), *TINY, *counts, "--nested", "2"]
@@ -215,7 +208,7 @@ def test_nested_ensembles_are_tested_on_rows_they_have_not_seen(
     assert table["score"].max() < -10  # mean absolute errors, in units of the target
 
 
-def test_a_table_of_several_kinds_without_a_search(tmp_path: Path) -> None:
+def test_a_table_of_several_kinds_without_a_search(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.normal(100, 30, 120), "town": rng.choice(["A", "B"], 120)})
     frame["price"] = 3 * frame["size"] + 90 * (frame["town"] == "A") + rng.normal(0, 10, 120)
@@ -232,15 +225,13 @@ def test_a_table_of_several_kinds_without_a_search(tmp_path: Path) -> None:
     assert members["cv_loss"].tolist() == pytest.approx(members["out_of_bag_loss"].tolist())
 
 
-def test_a_model_of_the_other_kind_is_refused(run: tuple[Path, str]) -> None:
+def test_a_model_of_the_other_kind_is_refused(run):
     with pytest.raises(InputError, match=r"predicts numbers; use BaggedNetsRegressor\.of_run"):
         BaggedNets.of_run(run[0])
     assert Run(run[0]).test_error is None
 
 
-def test_a_run_without_its_intervals_predicts_without(
-    copy: Path, run: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_its_intervals_predicts_without(copy, run, tmp_path, capsys):
     source, output = str(run[0].parent / "diabetes.csv"), str(tmp_path / "a.csv")
     (copy / "intervals.safetensors").write_bytes(b"garbage")
     assert main(["predict", str(copy), source, "--output", output]) == 2
@@ -261,7 +252,7 @@ def test_a_run_without_its_intervals_predicts_without(
         nets.predict_interval(X)
 
 
-def test_a_finished_run_has_its_intervals(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_has_its_intervals(copy, capsys):
     text = (copy / "run.json").read_text()
     (copy / "run.json").write_text(text.replace('"intervals"', '"intervals_gone"'))
     assert main(["--resume", str(copy)]) == 2

@@ -4,7 +4,6 @@ from there."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ SMALL += ["--batch-size", "32", "--cluster", "threads", "--quiet"]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def trained(tmp_path_factory):
     """A run with a network and an augmentation of one's own, and their file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text(NETWORK)
@@ -46,13 +45,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "run", folder / "mine.py"
 
 
-def about_an_image(tmp_path: Path) -> list[str]:
+def about_an_image(tmp_path):
     return ["--image", str(image(tmp_path / "five.png", 5)), "--output", str(tmp_path / "a.csv")]
 
 
-def test_predict_runs_the_file_that_is_named(
-    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_runs_the_file_that_is_named(trained, tmp_path, capsys):
     run, mine = trained
     question = ["predict", str(run), *about_an_image(tmp_path)]
     assert main(question) == 2
@@ -72,13 +69,13 @@ def test_predict_runs_the_file_that_is_named(
     assert main([*question, *named, "--copies", "1", "--augment", f"{moved}:shift"]) == 0
 
 
-def test_from_python_a_class_is_handed_over(trained: tuple[Path, Path]) -> None:
+def test_from_python_a_class_is_handed_over(trained):
     run, mine = trained
     rows = np.zeros((2, 64))
     model = Run(run).model
     with pytest.raises(InputError, match=r"network must be named again"):
         model.predict(rows)
-    namespace: dict = {}
+    namespace = {}
     exec(NETWORK, namespace)
     answers = [
         load_model(run, network=network).predict_proba(rows)
@@ -87,9 +84,7 @@ def test_from_python_a_class_is_handed_over(trained: tuple[Path, Path]) -> None:
     np.testing.assert_array_equal(*answers)
 
 
-def test_code_that_a_member_names_is_not_imported(
-    finished_of, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_that_a_member_names_is_not_imported(finished_of, tmp_path, capsys):
     """A network's name is changed in a member of a run of ours, and digests are taken out."""
     import shutil
 
@@ -111,9 +106,7 @@ def test_code_that_a_member_names_is_not_imported(
     assert not (tmp_path / "mark").exists()
 
 
-def test_networks_of_ours_need_no_name(
-    finished_of, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_networks_of_ours_need_no_name(finished_of, tmp_path, capsys):
     run = finished_of("nn_bagging")[0]
     assert main(["predict", str(run), *about_an_image(tmp_path), "--network", "mine.py:Net"]) == 2
     assert "--network is for networks of your own" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,16 +19,14 @@ from .conftest import image
 
 
 @pytest.fixture(autouse=True)
-def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def current_folder(tmp_path, monkeypatch):
     folder = tmp_path / "current"
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
-def test_a_stored_ensemble_answers(
-    tmp_path: Path, current_folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stored_ensemble_answers(tmp_path, current_folder, undisturbed, capsys):
     first, second = image(tmp_path / "zero.png", 0), image(tmp_path / "six.png", 6)
     assert main(["predict", str(undisturbed), "--image", str(first), str(second)]) == 0
     output = capsys.readouterr().out
@@ -47,9 +44,7 @@ def test_a_stored_ensemble_answers(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "six.png", "zero.png"]
 
 
-def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
-    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(tmp_path, undisturbed, capsys):
     picture, blank = image(tmp_path / "zero.png", 0), tmp_path / "blank.png"
     Image.new("L", (64, 64), 200).save(blank)
     words = [
@@ -71,9 +66,7 @@ def test_pictures_that_cannot_be_read_keep_no_other_from_its_answer(
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
-def test_what_divides_the_members_is_referred_to_a_person(
-    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_divides_the_members_is_referred_to_a_person(tmp_path, undisturbed, capsys):
     noise = np.random.default_rng(0).integers(0, 255, (64, 64)).astype(np.uint8)
     Image.fromarray(noise).save(tmp_path / "noise.png")
     ask = ["predict", str(undisturbed), "--image", str(tmp_path / "noise.png")]
@@ -83,9 +76,7 @@ def test_what_divides_the_members_is_referred_to_a_person(
     assert (tmp_path / "figures" / "noise-certainty.svg").exists()
 
 
-def test_predict_refuses_in_one_line(
-    tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_refuses_in_one_line(tmp_path, undisturbed, capsys):
     picture = str(image(tmp_path / "zero.png", 0))
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
@@ -119,9 +110,7 @@ def test_predict_refuses_in_one_line(
 
 
 @pytest.mark.slow
-def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
-    tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(tmp_path, guaranteed, capsys):
     folder, output = guaranteed
     metadata = record(folder)
     proved = metadata["risk_control"]
@@ -150,9 +139,7 @@ def test_what_is_deferred_has_a_guarantee_and_novel_samples_are_named(
 
 
 @pytest.mark.slow
-def test_an_ensemble_without_its_guarantees_is_asked(
-    tmp_path: Path, guaranteed: tuple[Path, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ensemble_without_its_guarantees_is_asked(tmp_path, guaranteed, capsys):
     folder, picture = tmp_path / "old", image(tmp_path / "zero.png", 0)
     shutil.copytree(guaranteed[0], folder)
     (folder / "selective_prediction.safetensors").unlink()
@@ -169,7 +156,7 @@ def test_an_ensemble_without_its_guarantees_is_asked(
     )
 
 
-def test_a_run_from_python_has_its_ensemble(finished: tuple[Path, str]) -> None:
+def test_a_run_from_python_has_its_ensemble(finished):
     run = Run(finished[0])
     stored = pd.read_parquet(run / "test_predictions.parquet")
     data = load_dataset("digits", seed=0, n_folds=2, test_size=0.2)
@@ -179,9 +166,7 @@ def test_a_run_from_python_has_its_ensemble(finished: tuple[Path, str]) -> None:
         BaggedNets.of_run(run.path / "members")
 
 
-def test_changed_pictures_are_refused(
-    tmp_path: Path, finished: tuple[Path, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_pictures_are_refused(tmp_path, finished, capsys):
     folder = tmp_path / "copy"
     shutil.copytree(finished[0], folder)
     picture = image(tmp_path / "mine.png", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -24,7 +23,7 @@ from tests.command_runs import SMALL, cells, record, tasks_of, undisturbed_run
 from .conftest import said_by_members
 
 
-def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
+def test_the_terminal_shows_the_answer(finished):
     folder, output = finished
     about = record(folder)
     assert "300 training rows, images of 8 x 8 pixels, 10 classes; 360 test rows" in output
@@ -42,7 +41,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert f"report     {folder / 'report.html'}" in output
 
 
-def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
+def test_the_folder_holds_the_run(finished):
     folder, _ = finished
     about, table = record(folder), cells(folder)
     assert len(table) == 18
@@ -86,7 +85,7 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert "mine.png: vote" in page
 
 
-def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) -> None:
+def test_what_is_explained_is_what_the_members_said(finished):
     folder, _ = finished
     with np.load(folder / "explained.npz", allow_pickle=False) as arrays:
         names, probabilities = arrays["name"].tolist(), arrays["probabilities"]
@@ -100,7 +99,7 @@ def test_what_is_explained_is_what_the_members_said(finished: tuple[Path, str]) 
     assert classes == list("0123456789")
 
 
-def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) -> None:
+def test_the_stored_members_give_the_stored_answers(finished):
     folder, _ = finished
     (outputs, _), _ = ask_members(folder, load_dataset("digits", limit=300).X_test)
     np.testing.assert_allclose(outputs, said_by_members(folder), atol=1e-6)
@@ -108,9 +107,7 @@ def test_the_stored_members_give_the_stored_answers(finished: tuple[Path, str]) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", ["2", "4"])
-def test_members_do_not_depend_on_the_number_of_workers(
-    n_workers: str, tmp_path: Path, undisturbed: Path
-) -> None:
+def test_members_do_not_depend_on_the_number_of_workers(n_workers, tmp_path, undisturbed):
     folder = tmp_path / "run"
     undisturbed_run("nn_bagging", folder, "--workers", n_workers)
     pd.testing.assert_frame_equal(cells(folder), cells(undisturbed))
@@ -128,7 +125,7 @@ def test_members_do_not_depend_on_the_number_of_workers(
 
 @pytest.mark.figures
 @pytest.mark.slow
-def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_ones_own(tmp_path, capsys):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(200, 3)) * [1, 100, 0.01], columns=["a", "b", "c"])
     table["kind"] = np.where(table.a + table.b / 100 > 0, "up", "down")
@@ -150,14 +147,12 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "data are a table" in capsys.readouterr().err
 
 
-def test_no_members_probabilities_come_to_the_client(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_members_probabilities_come_to_the_client(tmp_path, monkeypatch):
     """Workers reduce what they keep of their own; in a later session they read the files."""
-    gathered: list[tuple[int, ...]] = []
+    gathered = []
     gather = Client.gather
 
-    def noted(client: Client, *arguments: Any, **options: Any) -> Any:
+    def noted(client, *arguments, **options):
         result = gather(client, *arguments, **options)
         values = [
             value for entry in result for value in getattr(entry, "__dict__", {"": entry}).values()
@@ -165,13 +160,13 @@ def test_no_members_probabilities_come_to_the_client(
         gathered.extend(array.shape for array in values if isinstance(array, np.ndarray))
         return result
 
-    def predictions(*arguments: Any) -> None:  # pickled by its name
+    def predictions(*arguments):  # pickled by its name
         raise AssertionError("the client reads them")
 
     folder = tmp_path / "run"
     reduce_and_answer = answer.answer
 
-    def without_files(*arguments: Any, **options: Any) -> Any:
+    def without_files(*arguments, **options):
         files = list(folder.glob("members/*.npz"))
         for file in files:
             file.rename(file.with_suffix(".away"))
@@ -198,14 +193,12 @@ def test_no_members_probabilities_come_to_the_client(
     np.testing.assert_array_equal(table["certainty"], reduce_members(stored).certainty)
 
 
-def test_a_worker_that_dies_takes_no_member_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_dies_takes_no_member_with_it(tmp_path, monkeypatch):
     """Another reads the files of what it kept."""
     folder, schedulers = tmp_path / "run", list[Any]()
     compute = dask.compute
 
-    def after_a_death(*things: Any, scheduler: Any) -> Any:
+    def after_a_death(*things, scheduler):
         if not schedulers:
             rows = [row for task in tasks_of(folder) for row in task["rows"] if row["fold"] == -1]
             scheduler.run(os._exit, 1, workers=[rows[0]["worker"]], on_error="ignore")
@@ -221,13 +214,11 @@ def test_a_worker_that_dies_takes_no_member_with_it(
 
 
 @pytest.mark.slow
-def test_members_are_reduced_here_where_a_worker_dies_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_are_reduced_here_where_a_worker_dies_of_it(tmp_path, monkeypatch):
     folder, schedulers = tmp_path / "a run", list[Any]()
     compute = dask.compute
 
-    def dies(*things: Any, scheduler: Any) -> Any:
+    def dies(*things, scheduler):
         schedulers.append(scheduler)
         if scheduler != "threads":
             raise KilledWorker("predictions", None, 3)
@@ -241,13 +232,11 @@ def test_members_are_reduced_here_where_a_worker_dies_of_it(
 
 
 @pytest.mark.slow
-def test_members_are_reduced_here_where_workers_do_not_see_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_are_reduced_here_where_workers_do_not_see_the_folder(tmp_path, monkeypatch):
     folder, read = tmp_path / "run", list[int]()
     predictions = MemberFiles.predictions
 
-    def noted(files: MemberFiles, member: int) -> Any:
+    def noted(files, member):
         read.append(member)
         return predictions(files, member)
 

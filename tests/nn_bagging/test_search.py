@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,7 +30,7 @@ TINY = [
 ]
 
 
-def test_more_members_and_candidates_take_the_fits_of_a_run(tmp_path: Path) -> None:
+def test_more_members_and_candidates_take_the_fits_of_a_run(tmp_path):
     first, larger_run, fresh = tmp_path / "first", tmp_path / "more", tmp_path / "fresh"
     said_by("nn_bagging", *TINY, "--n-bootstrap", "2", "--n-tuning", "2", "--results", str(first))
     options = [*TINY, "--n-bootstrap", "3", "--n-tuning", "3"]
@@ -49,7 +47,7 @@ def test_more_members_and_candidates_take_the_fits_of_a_run(tmp_path: Path) -> N
     np.testing.assert_array_equal(said_by_members(larger_run), said_by_members(fresh))
 
 
-def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> None:
+def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path):
     folder = tmp_path / "run"
     scoring = ["balanced_accuracy", "neg_log_loss"]
     counts = ["--n-bootstrap", "2", "--n-tuning", "4"]
@@ -63,7 +61,7 @@ def test_candidates_are_chosen_by_the_score_that_is_named(tmp_path: Path) -> Non
         assert candidate == means.loc[member]["score"].idxmax()
 
 
-def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path: Path) -> None:
+def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path):
     folder, plain = tmp_path / "run", tmp_path / "plain"
     options = [*TINY, "--max-epochs", "6", "--n-bootstrap", "2", "--n-tuning", "2"]
     output = said_by("nn_bagging", *options, "--nested", "2", "--results", str(folder))
@@ -91,7 +89,7 @@ def test_ensembles_on_outer_folds_are_tested_on_rows_they_have_not_seen(tmp_path
     assert "nested error of the vote" in (folder / "report.html").read_text()
 
 
-def said_again(folder: Path) -> str:
+def said_again(folder):
     """With a member of an outer fold trained again, which is gone."""
     n_tasks, before = len(tasks_of(folder)), record(folder)["nested"]
     MemberFiles(folder, "nested-outer=1").weights(1).unlink()
@@ -113,18 +111,14 @@ def said_again(folder: Path) -> str:
         ("--scoring r2", "--scoring must be one for classification, got r2"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    options: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_what_cannot_be_is_refused(options, message, capsys, tmp_path):
     assert main([*TINY, *options.split(), "--results", str(tmp_path / "run")]) == 2
     error_text = capsys.readouterr().err
     assert message in error_text
     assert len(error_text.splitlines()) == 1
 
 
-def test_a_run_of_other_folds_is_not_extended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_other_folds_is_not_extended(tmp_path, capsys):
     first, options = tmp_path / "first", ["--n-bootstrap", "1", "--n-tuning", "1", "--quiet"]
     assert main([*TINY, *options, "--results", str(first)]) == 0
     other = [*TINY, *options, "--folds", "3", "--extend", str(first)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,7 @@ from pipelines.nn.member import Ensemble
 from pipelines.nn_bagging import main
 
 
-def mixed(n_rows: int, seed: int) -> pd.DataFrame:
+def mixed(n_rows, seed):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -27,7 +25,7 @@ def mixed(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     mixed(200, 0).to_csv(folder / "pay.csv", index=False)
     options = [
@@ -47,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_each_member_has_learned_from_its_own_rows(run: Path) -> None:
+def test_each_member_has_learned_from_its_own_rows(run):
     """Every preparation is another sample's: medians and means differ."""
     members = [
         Ensemble.load(path).members[0] for path in sorted((run / "members").glob("*.safetensors"))
@@ -61,9 +59,7 @@ def test_each_member_has_learned_from_its_own_rows(run: Path) -> None:
         np.testing.assert_allclose(probabilities, arrays["probabilities"], atol=1e-6)
 
 
-def test_predict_takes_the_raw_table(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_takes_the_raw_table(run, tmp_path, capsys):
     other = mixed(50, 1)
     other[["pay", "sex", "age"]].to_csv(tmp_path / "other.csv", index=False, sep=";")
     assert main(["predict", str(run), str(tmp_path / "other.csv")]) == 0

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ SMALL = ["--nodes", "500", "--degree", "4", "--cluster", "local", "--dashboard",
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     assert main([*SMALL, "--results", str(folder), "--quiet"]) == 0
     return folder
@@ -66,7 +65,7 @@ def test_a_finished_run_is_not_run_again(finished, tmp_path):
     assert (finished / "journal.jsonl").read_text().splitlines() == journal
 
 
-def test_a_run_begins_with_the_ranks_of_another(finished: Path, tmp_path: Path) -> None:
+def test_a_run_begins_with_the_ranks_of_another(finished, tmp_path):
     results, ranks = tmp_path / "begun", tmp_path / "ranks.csv"
     pd.read_parquet(finished / "ranks.parquet").to_csv(ranks, index=False)
     for start_of in (finished, ranks):
@@ -76,7 +75,7 @@ def test_a_run_begins_with_the_ranks_of_another(finished: Path, tmp_path: Path) 
         results = tmp_path / "begun again"
 
 
-def test_a_run_begins_with_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_run_begins_with_nothing_else(tmp_path, capsys):
     for wrong in (tmp_path, tmp_path / "none.csv"):
         assert main([*SMALL, "--start", str(wrong), "--results", str(tmp_path / "run")]) == 2
         (line,) = capsys.readouterr().err.splitlines()[-1:]

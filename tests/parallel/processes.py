@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 SECONDS = 60
 
 
-def on_processes(n_ranks: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
+def on_processes(n_ranks, work, *arguments):
     """What ``work(group, *arguments)``, a module's function, gives on each rank.
 
     An error of a rank is its result.
@@ -21,11 +19,11 @@ def on_processes(n_ranks: int, work: Callable[..., Any], *arguments: Any) -> lis
         port = free.getsockname()[1]
     calls = [(rank, n_ranks, port, work, arguments) for rank in range(n_ranks)]
     with multiprocessing.get_context("spawn").Pool(n_ranks) as pool:
-        results: list[Any] = pool.starmap(_rank, calls, chunksize=1)
+        results = pool.starmap(_rank, calls, chunksize=1)
     return results
 
 
-def _rank(rank: int, n_ranks: int, port: int, work: Any, arguments: Any) -> Any:
+def _rank(rank, n_ranks, port, work, arguments):
     import torch
     from torch.distributed import TCPStore
 
@@ -33,7 +31,7 @@ def _rank(rank: int, n_ranks: int, port: int, work: Any, arguments: Any) -> Any:
 
     torch.set_num_threads(1)
     limit = timedelta(seconds=SECONDS)
-    store = TCPStore("127.0.0.1", port, n_ranks, rank == 0, limit)  # type: ignore[attr-defined]
+    store = TCPStore("127.0.0.1", port, n_ranks, rank == 0, limit)
     try:
         group = ProcessGroup.join(store, rank, n_ranks, secret=b"test", seconds=SECONDS)
         return work(group, *arguments)

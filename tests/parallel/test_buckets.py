@@ -147,7 +147,7 @@ def test_a_rank_that_is_lost_in_a_pass_costs_that_step_alone(problem, tmp_path, 
                 assert torch.equal(again[0][name], value), name
 
 
-def deep() -> nn.Module:
+def deep():
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
 
@@ -204,7 +204,7 @@ def test_the_sum_of_the_last_layer_ends_while_the_pass_goes_on(monkeypatch):
     def work(group):
         ended = list[bool]()
 
-        def wait() -> None:
+        def wait():
             for _, sum_begun in group._begun[:1]:
                 sum_begun.wait()
                 ended.append(sum_begun.is_completed())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,24 +13,22 @@ from pipelines.parallel.rank import TrainingPlan
 from pipelines.run.errors import RunStopped
 
 
-def train_where_ranks_are_lost(
-    at: list[int], monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, list[bytes | None]]:
+def train_where_ranks_are_lost(at, monkeypatch):
     """Train with process groups that are lost with these steps kept, and one that ends.
 
     Returns the last step, and the checkpoints that the groups began with: their step's digits.
     """
-    began: list[bytes | None] = []
+    began = []
 
     def run_process_group(
-        client: Any,
-        members: Any,
-        train: Any,
-        problem: Any,
-        order: TrainingPlan,
-        *arguments: Any,
-        **named: Any,
-    ) -> GroupEnd:
+        client,
+        members,
+        train,
+        problem,
+        order,
+        *arguments,
+        **named,
+    ):
         began.append(order.start)
         if len(began) > len(at):
             return GroupEnd(b"100", None, ["worker"])
@@ -55,14 +52,14 @@ def train_where_ranks_are_lost(
 
 
 def test_ranks_lost_ten_times_at_one_step_stop_the_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     with pytest.raises(RunStopped, match="lost 10 times at one step: killed"):
         train_where_ranks_are_lost([3] * 11, monkeypatch)
     assert train_where_ranks_are_lost([3] * 10, monkeypatch)[0] == 100
 
 
-def test_ranks_may_be_lost_often_where_steps_are_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_may_be_lost_often_where_steps_are_gained(monkeypatch):
     step, began = train_where_ranks_are_lost([1, 2, 2, 1, *range(3, 20)], monkeypatch)
     assert step == 100
     assert began == [None, b"1", b"2", b"2", b"2", *(b"%d" % number for number in range(3, 20))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +34,7 @@ SETTINGS = TrainingOptions(epochs=4, batch_size=12, learning_rate=0.01, optimize
 class BreaksAt:
     """A group that breaks at one of its collectives, as when another rank dies."""
 
-    def __init__(self, group, collective: int):
+    def __init__(self, group, collective):
         self._group, self._n_left = group, collective
 
     def __getattr__(self, name):
@@ -50,7 +49,7 @@ class BreaksAt:
 class AbortedAt(ProcessGroup):
     """A group one of whose collectives is aborted when the backend says that it has ended."""
 
-    def __init__(self, collective: int):
+    def __init__(self, collective):
         super().__init__(0, 2, "cpu", self)
         self._n_left = collective
 
@@ -67,9 +66,7 @@ class AbortedAt(ProcessGroup):
         """At once, and without an error, as NCCL's."""
 
 
-def run(
-    tmp_path: Path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS
-):
+def run(tmp_path, n_ranks=2, sync="every-step", start=None, breaks_at=None, settings=SETTINGS):
     order = TrainingPlan(
         dataclasses.replace(settings, sync=sync), 1, start, str(tmp_path / "checkpoint.safetensors")
     )

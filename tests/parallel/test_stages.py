@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +16,6 @@ from torch import nn
 from pipelines.errors import InputError
 from pipelines.parallel.checkpoint import (
     StoredStages,
-    TrainingProgress,
     from_bytes,
     progress_of,
     read,
@@ -28,7 +24,6 @@ from pipelines.parallel.deferred import DeferredNetwork
 from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.options import Formation, TrainingOptions
 from pipelines.parallel.problem import CLASSES, NUMBERS, NetworkDescription, TrainingProblem
-from pipelines.parallel.process_group.group import ProcessGroup
 from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.stages import (
     StagedNetwork,
@@ -51,7 +46,7 @@ NETWORKS = [
 by_name = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
 
 
-def orthogonal() -> nn.Module:
+def orthogonal():
     torch.manual_seed(0)
     layers = nn.Linear(4, 4), nn.Linear(4, 4)
     for layer in layers:
@@ -59,7 +54,7 @@ def orthogonal() -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def of_views() -> nn.Module:
+def of_views():
     torch.manual_seed(0)
     layer = nn.Linear(5, 5)
     with torch.no_grad():
@@ -67,7 +62,7 @@ def of_views() -> nn.Module:
     return nn.Sequential(layer, nn.Embedding(5, 3, padding_idx=0), nn.BatchNorm1d(3))
 
 
-def same_weights(network: nn.Module, other: nn.Module) -> None:
+def same_weights(network, other):
     expected = other.state_dict()
     assert list(network.state_dict()) == list(expected)
     for name, tensor in network.state_dict().items():
@@ -75,7 +70,7 @@ def same_weights(network: nn.Module, other: nn.Module) -> None:
 
 
 @by_name
-def test_weights_made_later_are_those_that_are_made_at_once(network: NetworkDescription) -> None:
+def test_weights_made_later_are_those_that_are_made_at_once(network):
     before = torch.get_rng_state()
     deferred = DeferredNetwork(lambda: network.make(5))
     assert not deferred.is_whole
@@ -85,9 +80,7 @@ def test_weights_made_later_are_those_that_are_made_at_once(network: NetworkDesc
 
 
 @pytest.mark.parametrize(("make", "is_whole"), [(orthogonal, True), (of_views, False)])
-def test_weights_that_are_made_of_others_are_made_at_once(
-    make: Callable[[], nn.Module], is_whole: bool
-) -> None:
+def test_weights_that_are_made_of_others_are_made_at_once(make, is_whole):
     deferred = DeferredNetwork(make)
     assert deferred.is_whole == is_whole
     deferred.make(deferred.network)
@@ -95,7 +88,7 @@ def test_weights_that_are_made_of_others_are_made_at_once(
 
 
 @by_name
-def test_stages_one_after_the_other_are_the_network(network: NetworkDescription) -> None:
+def test_stages_one_after_the_other_are_the_network(network):
     rows = torch.rand(3, network.n_inputs)
     whole = network.make(5).eval()
     staged = StagedNetwork(lambda: network.make(5), network.name, 3, rows[:1], n_held=(3.0, 10.0))
@@ -110,17 +103,17 @@ def test_stages_one_after_the_other_are_the_network(network: NetworkDescription)
     same_weights(network_from(weights, lambda: network.make(6)), whole)
 
 
-def test_what_is_done_only_in_training_is_no_chain() -> None:
+def test_what_is_done_only_in_training_is_no_chain():
     class Dropping(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 2)
 
-        def forward(self, X: torch.Tensor) -> torch.Tensor:
+        def forward(self, X):
             return self.second(nn.functional.dropout(self.first(X), 0.5, self.training))
 
     class Chained(Dropping):
-        def forward(self, X: torch.Tensor) -> torch.Tensor:
+        def forward(self, X):
             return self.second(self.first(X).relu().flatten(1))
 
     assert len(chain_of(Dropping())) == 1
@@ -128,23 +121,23 @@ def test_what_is_done_only_in_training_is_no_chain() -> None:
 
 
 class Skipping(nn.Sequential):
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         first, second, last = self
         hidden = first(X)
         return last(hidden + second(hidden))
 
 
 class Scaled(nn.Sequential):
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
+    def forward(self, X):
         return super().forward(X) * 3 + 1
 
 
-def of_three(kind: type[nn.Sequential] = nn.Sequential) -> nn.Sequential:
+def of_three(kind=nn.Sequential):
     torch.manual_seed(0)
     return kind(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3))
 
 
-def hooked() -> nn.Sequential:
+def hooked():
     network = of_three()
     network[1].register_forward_hook(lambda layer, rows, outputs: 2 * outputs)
     return network
@@ -152,37 +145,37 @@ def hooked() -> nn.Sequential:
 
 @pytest.mark.parametrize("make", [lambda: of_three(Scaled), hooked])
 def test_what_a_network_does_beside_its_layers_is_done_in_stages(
-    make: Callable[[], nn.Module],
-) -> None:
+    make,
+):
     rows = torch.rand(5, 4)
     staged = StagedNetwork(make, "own", 2, rows[:1], n_held=(3.0, 1.0))
     outputs = staged.stage(1)(staged.stage(0)(rows))
     assert torch.allclose(outputs, make()(rows))
 
 
-def skipping() -> nn.Module:
+def skipping():
     return of_three(Skipping)
 
 
-def hooked_whole() -> nn.Module:
+def hooked_whole():
     network = of_three()
     network.register_forward_hook(lambda layer, rows, outputs: 2 * outputs)
     return network
 
 
 @pytest.mark.parametrize("make", [skipping, hooked_whole])
-def test_what_is_done_around_layers_keeps_them_together(make: Callable[[], nn.Module]) -> None:
+def test_what_is_done_around_layers_keeps_them_together(make):
     with pytest.raises(InputError, match="a chain of 1 such layers or blocks; take fewer, or a"):
         StagedNetwork(make, "own", 2, torch.zeros(1, 4), n_held=(3.0, 1.0))
 
 
 class Twice(nn.Module):
-    def forward(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, X):
         return X, 2 * X
 
 
-def test_a_layer_that_gives_several_tensors_is_refused() -> None:
-    def make() -> nn.Module:
+def test_a_layer_that_gives_several_tensors_is_refused():
+    def make():
         return nn.Sequential(nn.Linear(4, 4), Twice(), nn.Linear(4, 3))
 
     with pytest.raises(InputError, match="own does not after 1; leave stages out"):
@@ -190,21 +183,21 @@ def test_a_layer_that_gives_several_tensors_is_refused() -> None:
 
 
 class Summed(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.last(torch.relu(torch.cumsum(self.first(x), 0)))
 
 
-def test_a_function_in_which_rows_meet_is_said_whatever_functions_follow() -> None:
+def test_a_function_in_which_rows_meet_is_said_whatever_functions_follow():
     formation = Formation.of(TrainingOptions(stages=2, batch_size=16), 2)
     lines = StagedNetwork(Summed, "own", 2, torch.zeros(1, 4), n_held=(3.0, 1.0)).lines(formation)
     assert any("what a function gives for a row depends on the others" in line for line in lines)
 
 
-def test_networks_that_are_no_chains_are_refused() -> None:
+def test_networks_that_are_no_chains_are_refused():
     row = torch.zeros(1, 4)
     with pytest.raises(InputError, match=r"stages must leave each stage a layer .* got 3 of two"):
         StagedNetwork(orthogonal, "two", 3, row, n_held=(3.0, 1.0))
@@ -212,7 +205,7 @@ def test_networks_that_are_no_chains_are_refused() -> None:
     with pytest.raises(InputError, match=r"network must take rows of shape \(4,\), got RuntimeErr"):
         StagedNetwork(of_views, "views", 2, row, n_held=(3.0, 1.0))
 
-    def shared() -> nn.Module:
+    def shared():
         first, second = nn.Linear(4, 4), nn.Linear(4, 4)
         second.weight = first.weight
         return nn.Sequential(first, second)
@@ -221,7 +214,7 @@ def test_networks_that_are_no_chains_are_refused() -> None:
         StagedNetwork(shared, "shared", 2, row, n_held=(3.0, 1.0))
 
 
-def test_cuts_make_the_costliest_stage_as_cheap_as_possible() -> None:
+def test_cuts_make_the_costliest_stage_as_cheap_as_possible():
     assert balanced([1, 1, 1, 1], 2) == [0, 2, 4]
     assert balanced([5, 1, 1, 1], 2) == [0, 1, 4]
     assert balanced([1, 2, 3, 4, 5], 3) == [0, 3, 4, 5]
@@ -238,7 +231,7 @@ def test_cuts_make_the_costliest_stage_as_cheap_as_possible() -> None:
         assert max(ours) == pytest.approx(min(parts))
 
 
-def test_stages_are_as_few_as_fit() -> None:
+def test_stages_are_as_few_as_fit():
     network = NetworkDescription("mlp", 64, 10, None, (256, 256, 256, 256))
     options = TrainingOptions(network="mlp", batch_size=64, stages="auto")
     alone = Formation(1, 1, 1, 1, 64)
@@ -252,7 +245,7 @@ def test_stages_are_as_few_as_fit() -> None:
         stages_that_fit(network, options, whole / 4, 2)
 
 
-def test_formations_and_their_bubbles() -> None:
+def test_formations_and_their_bubbles():
     options = TrainingOptions(stages=2, batch_size=32, microbatches=8, stages_of_a_rank=2)
     formation = Formation.of(options, 5)
     assert (formation.n_pipelines, formation.n_ranks, formation.n_stages) == (2, 4, 4)
@@ -266,7 +259,7 @@ SETTINGS = TrainingOptions(
 )
 
 
-def a_problem(task: str, n_rows: int = 250) -> TrainingProblem:
+def a_problem(task, n_rows=250):
     rng = np.random.default_rng(0)
     parts = []
     for n in (n_rows, 30, 40):
@@ -279,13 +272,11 @@ def a_problem(task: str, n_rows: int = 250) -> TrainingProblem:
     return TrainingProblem("rows", task, network, *parts)
 
 
-def trained(group: ProcessGroup, problem: TrainingProblem, plan: TrainingPlan) -> bytes:
+def trained(group, problem, plan):
     return train_rank(problem, plan, group, lambda event: None)
 
 
-def training_of(
-    n_ranks: int, problem: TrainingProblem, path: Path, start: bytes | None = None, **settings: Any
-) -> TrainingProgress:
+def training_of(n_ranks, problem, path, start=None, **settings):
     """Train with so many ranks; return the progress, after all ranks had the same."""
     options = dataclasses.replace(SETTINGS, **settings)
     plan = TrainingPlan(options, 1, start, str(path))
@@ -310,9 +301,7 @@ def training_of(
         (CLASSES, 1, {"stages": 2, "microbatches": 4}),
     ],
 )
-def test_stages_learn_what_one_process_learns(
-    task: str, n_ranks: int, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_stages_learn_what_one_process_learns(task, n_ranks, settings, tmp_path):
     problem = a_problem(task)
     optimizer = settings.get("optimizer", "adamw")
     alone = training_of(1, problem, tmp_path / "alone.safetensors", optimizer=optimizer)
@@ -333,8 +322,8 @@ def test_stages_learn_what_one_process_learns(
 
 
 def test_a_training_goes_on_from_the_files_of_its_stages_also_in_other_stages(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     problem, two = a_problem(CLASSES), {"stages": 2, "microbatches": 4}
     whole = training_of(2, problem, tmp_path / "whole.safetensors", **two)
     for n_ranks in (2, 1):
@@ -351,14 +340,14 @@ def test_a_training_goes_on_from_the_files_of_its_stages_also_in_other_stages(
         assert stored.progress.step == whole.step
 
 
-def _not_done(content: bytes) -> bytes:
+def _not_done(content):
     """The checkpoint of a training that has not come to its end, though it was given no more."""
     from pipelines.parallel.checkpoint import to_bytes
 
     return to_bytes({}, dataclasses.replace(progress_of(content), done=False))
 
 
-def test_a_file_that_is_damaged_or_missing_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_or_missing_is_no_checkpoint(tmp_path):
     problem, path = a_problem(CLASSES), tmp_path / "two.safetensors"
     progress = training_of(2, problem, path, stages=2, microbatches=4, epochs=1)
     assert read(path) is not None

@@ -2,9 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ N_FOLDS, N_VALIDATION, STARTED = 4, 200, 1_763_633_600.0
 WORKERS = ("tcp://127.0.0.1:40001", "tcp://127.0.0.1:40002")
 
 
-def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
+def cells_of(C, gamma):
     """Cells with the least errors at C = 10, gamma = 0.01, and with a spread over the folds."""
     rows = []
     for g in gamma:
@@ -59,7 +57,7 @@ def cells_of(C: Sequence[float], gamma: Sequence[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
+def journal_of(cells):
     """One task for each gamma and fold; a worker runs its tasks one after another."""
     ends = dict.fromkeys(WORKERS, STARTED)
     records = []
@@ -79,7 +77,7 @@ def journal_of(cells: pd.DataFrame) -> list[dict[str, Any]]:
     return records
 
 
-def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any]:
+def record_of(candidates, n_C, n_gamma):
     named = ["C", "gamma", "error_mean", "error_std", "score_mean", "score_std"]
     best = next(iter(candidates[named].dropna().to_dict("records")), None)
     return {
@@ -129,11 +127,11 @@ def record_of(candidates: pd.DataFrame, n_C: int, n_gamma: int) -> dict[str, Any
 
 
 def write_run(
-    folder: Path,
-    C: Sequence[float] = (0.1, 1.0, 10.0, 100.0, 1000.0),
-    gamma: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1),
-    change: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
-) -> Path:
+    folder,
+    C=(0.1, 1.0, 10.0, 100.0, 1000.0),
+    gamma=(1e-4, 1e-3, 1e-2, 1e-1),
+    change=lambda cells: cells,
+):
     """Write a finished run to a new folder.
 
     ``C`` and ``gamma`` are the grid; ``change(cells)`` alters the cells before
@@ -164,7 +162,7 @@ def write_run(
     return folder
 
 
-def write_ensemble(folder: Path, **changes: Any) -> Path:
+def write_ensemble(folder, **changes):
     """Copy a kept ensemble to a new folder, with samples of each group and changes of these."""
     shutil.copytree(KEPT / "nn_bagging-finished", folder)
     with np.load(folder / "explained.npz") as file:
@@ -180,32 +178,32 @@ def write_ensemble(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> Callable[..., Path]:
+def make_run(tmp_path):
     """A function that writes a finished run to a folder of this test, as ``write_run`` does."""
 
-    def make(*, name: str = "run", **how: Any) -> Path:
+    def make(*, name="run", **how):
         return write_run(tmp_path / name, **how)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def grid_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grid_page(tmp_path_factory):
     """The page of a finished grid search, drawn once for the tests that only look at it."""
     return write_report(write_run(tmp_path_factory.mktemp("grid") / "run"))
 
 
 @pytest.fixture(scope="session")
-def ensemble_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ensemble_page(tmp_path_factory):
     """The page of a finished ensemble, drawn once for the tests that only look at it."""
     return write_report(write_ensemble(tmp_path_factory.mktemp("ensemble") / "run"))
 
 
 @pytest.fixture
-def edit_run() -> Callable[..., None]:
+def edit_run():
     """A function that alters keys of a folder's ``run.json``; None removes a key."""
 
-    def edit(folder: Path, **changes: Any) -> None:
+    def edit(folder, **changes):
         record = json.loads((folder / "run.json").read_text()) | changes
         kept = {key: value for key, value in record.items() if value is not None}
         (folder / "run.json").write_text(json.dumps(kept))
@@ -214,12 +212,10 @@ def edit_run() -> Callable[..., None]:
 
 
 @pytest.fixture
-def make_unfinished(
-    make_run: Callable[..., Path], edit_run: Callable[..., None]
-) -> Callable[..., Path]:
+def make_unfinished(make_run, edit_run):
     """A function that writes the folder of a stopped run: a record and a journal alone."""
 
-    def make(status: str = "stopped", n_tasks: int = 9) -> Path:
+    def make(status="stopped", n_tasks=9):
         folder = make_run()
         for path in folder.iterdir():
             if path.name not in ("run.json", "journal.jsonl"):

@@ -1,7 +1,6 @@
 """A page of a run as its reader sees it."""
 
 from html.parser import HTMLParser
-from pathlib import Path
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "source"}
 
@@ -9,7 +8,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input", "source"}
 class Page(HTMLParser):
     """The page's elements and visible text; fails on a tag that is not balanced."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
@@ -31,17 +30,17 @@ class Page(HTMLParser):
             self.words.append(data)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return " ".join(" ".join(self.words).split())
 
-    def all(self, tag: str) -> list[dict[str, str | None]]:
+    def all(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]
 
-    def table(self, label: str) -> list[str]:
+    def table(self, label):
         return self.text.split(label, 1)[1].split()
 
 
-def figures_in(folder: Path) -> set[str]:
+def figures_in(folder):
     svg, png = ({path.stem for path in folder.glob(f"*.{kind}")} for kind in ("svg", "png"))
     assert svg == png
     return svg

@@ -6,7 +6,6 @@ needs no browser. Colours become dark by the rules of the style sheet, as a brow
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from xml.etree import ElementTree
@@ -32,24 +31,24 @@ class Text:
     colours: tuple[str, str]
 
     @property
-    def needed(self) -> float:
+    def needed(self):
         """WCAG 2.2, 1.4.3: large text is from 18 points on."""
         return 3.0 if self.size >= 18 else 4.5
 
 
-def luminance(colour: np.ndarray) -> float:
+def luminance(colour):
     """The relative luminance of WCAG of an RGB colour of 0 to 255."""
     channels = np.asarray(colour) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
-def contrast(colour: np.ndarray, other: np.ndarray) -> float:
+def contrast(colour, other):
     low, high = sorted((luminance(colour), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
-def texts_of(svg: str, css: str, dark: bool) -> list[Text]:
+def texts_of(svg, css, dark):
     """Every text of an SVG; ``css`` has the rules of the dark, in the SVG or in its page."""
     ground = GROUND.search(css)
     assert ground is not None, "the style sheet has no dark ground"
@@ -63,7 +62,7 @@ def texts_of(svg: str, css: str, dark: bool) -> list[Text]:
     return painter.texts
 
 
-def _transform(words: str) -> np.ndarray:
+def _transform(words):
     matrix = np.eye(3)
     for kind, arguments in re.findall(r"(\w+)\(([^)]*)\)", words):
         numbers = [float(number) for number in NUMBER.findall(arguments)]
@@ -83,9 +82,9 @@ def _transform(words: str) -> np.ndarray:
     return matrix
 
 
-def _lines(words: str) -> Iterator[np.ndarray]:
+def _lines(words):
     """The polygons of a path's ``d``; of a curve its ends and one place between them."""
-    points: list[np.ndarray] = []
+    points = []
     for letter, arguments in re.findall(r"([MLQCzZ])([^MLQCzZ]*)", words):
         places = np.array([float(number) for number in NUMBER.findall(arguments)]).reshape(-1, 2)
         if letter == "M" and points:
@@ -104,12 +103,12 @@ def _lines(words: str) -> Iterator[np.ndarray]:
         yield np.array(points)
 
 
-def _placed(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def _placed(points, matrix):
     return points @ matrix[:2, :2].T + matrix[:2, 2]
 
 
 class _Painter:
-    def __init__(self, root: ElementTree.Element, dark: dict[tuple[str, str], str], ground: str):
+    def __init__(self, root, dark, ground):
         _, _, width, height = map(float, root.attrib["viewBox"].split())
         self.dark, self.texts = dark, list[Text]()
         self.canvas = Image.new("RGB", (int(width * SCALE) + 1, int(height * SCALE) + 1), ground)
@@ -117,12 +116,12 @@ class _Painter:
             element.attrib["id"]: element for element in root.iter() if "id" in element.attrib
         }
 
-    def style_of(self, element: ElementTree.Element, inherited: dict[str, str]) -> dict[str, str]:
+    def style_of(self, element, inherited):
         pairs = re.findall(r"([\w-]+): ([^;]+)", element.get("style", ""))
         new = {k: self.dark.get((k, value.lower()), value) for k, value in pairs}
         return {**inherited, **new}
 
-    def paint(self, element, matrix: np.ndarray, style: dict[str, str]) -> None:
+    def paint(self, element, matrix, style):
         tag = element.tag.removeprefix(NAMESPACE)
         if tag in ("defs", "style", "metadata"):
             return
@@ -149,7 +148,7 @@ class _Painter:
                 self.name = child.attrib["id"]
             self.paint(child, matrix, style)
 
-    def paint_image(self, element, matrix: np.ndarray) -> None:
+    def paint_image(self, element, matrix):
         data = base64.b64decode(element.attrib[LINK].split(",", 1)[1])
         picture = Image.open(BytesIO(data)).convert("RGBA")
         x, y, width, height = (float(element.get(k, 0)) for k in ("x", "y", "width", "height"))
@@ -161,7 +160,7 @@ class _Painter:
         picture = picture.resize(size, Image.Resampling.NEAREST)
         self.canvas.paste(picture, (round(left_edge), round(top)), picture)
 
-    def paint_path(self, element, matrix: np.ndarray, style: dict[str, str]) -> None:
+    def paint_path(self, element, matrix, style):
         lines = [_placed(line, matrix) for line in _lines(element.get("d", ""))]
         whole = float(style.get("opacity", 1))
         for what in ("fill", "stroke"):
@@ -184,7 +183,7 @@ class _Painter:
                     draw.polygon(ends, fill=opacity)
             self.canvas.paste(ImageColor.getrgb(colour), (0, 0), mask)
 
-    def read_text(self, element, matrix: np.ndarray, style: dict[str, str]) -> None:
+    def read_text(self, element, matrix, style):
         points = []
         for glyph in element:
             if LINK in glyph.attrib:

@@ -1,7 +1,6 @@
 """The page of an ensemble: of a kept run of two members, with samples of each group."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from .conftest import KEPT, write_ensemble
 from .page_reader import Page, figures_in
 
 
-def test_the_page_has_the_numbers_of_the_run(ensemble_page: Path) -> None:
+def test_the_page_has_the_numbers_of_the_run(ensemble_page):
     first, rest = Page(ensemble_page).text.split("When not to trust a prediction", 1)
     assert first.startswith("Bagging of neural networks on digits")
     assert "2 members, each the best of 2 candidates, 2-fold cross-validation" in first
@@ -32,7 +31,7 @@ def test_the_page_has_the_numbers_of_the_run(ensemble_page: Path) -> None:
     assert "3.6 s for 8 fits" in rest.split(" Time ")[-1]
 
 
-def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
+def test_every_figure_is_in_the_page_and_beside_it(ensemble_page):
     page, folder = Page(ensemble_page), ensemble_page.parent
     run = read_run(folder)
     charts = [chart.name for chart in charts_of([*run.sections(), *run.last_sections()])]
@@ -45,7 +44,7 @@ def test_every_figure_is_in_the_page_and_beside_it(ensemble_page: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_has_no_images(tmp_path: Path) -> None:
+def test_a_table_has_no_images(tmp_path):
     folder = write_ensemble(tmp_path / "run")
     about = json.loads((folder / "run.json").read_text())
     about["dataset"] |= {"image_shape": None}
@@ -54,7 +53,7 @@ def test_a_table_has_no_images(tmp_path: Path) -> None:
     assert "Under each image" not in Page(write_report(folder)).text
 
 
-def test_a_refit_is_no_cell_of_a_stopped_run() -> None:
+def test_a_refit_is_no_cell_of_a_stopped_run():
     run = read_run(KEPT / "nn_bagging-interrupted")
     assert sum(row["fold"] == -1 for task in run.tasks for row in task.rows) == 1
     assert (run.cells["fold"] >= 0).all()
@@ -63,7 +62,7 @@ def test_a_refit_is_no_cell_of_a_stopped_run() -> None:
     assert losses.dropna().to_dict() == by_candidate["loss"].mean()[losses.notna()].to_dict()
 
 
-def test_candidates_that_are_not_in_the_table_are_counted(tmp_path: Path, edit_run) -> None:
+def test_candidates_that_are_not_in_the_table_are_counted(tmp_path, edit_run):
     folder = write_ensemble(tmp_path / "run")
     spent = {"name": "race", "n_candidates": 9, "fits": 20, "share_fits": 0, "grid_fits": 27}
     spent |= {"n_stopped": 3, "n_out_of_time": 0, "n_not_tried": 1, "parts": []}
@@ -72,13 +71,13 @@ def test_candidates_that_are_not_in_the_table_are_counted(tmp_path: Path, edit_r
     assert f"{words} cv_results.parquet." in Page(write_report(folder)).text
 
 
-def test_no_code_runs_from_a_run_folder(tmp_path: Path) -> None:
+def test_no_code_runs_from_a_run_folder(tmp_path):
     folder = write_ensemble(tmp_path / "run", name=np.array([print] * 6, dtype=object))
     with pytest.raises(InputError, match=r"explained\.npz"):
         write_report(folder)
 
 
-def test_calibration_bins_are_those_of_the_definition() -> None:
+def test_calibration_bins_are_those_of_the_definition():
     rng = np.random.default_rng(0)
     certainty = np.append(rng.random(500), [0.0, 1.0])
     is_right = rng.random(502) < certainty
@@ -98,7 +97,7 @@ def test_calibration_bins_are_those_of_the_definition() -> None:
         )
 
 
-def test_kept_errors_defer_the_least_certain_first() -> None:
+def test_kept_errors_defer_the_least_certain_first():
     table = pd.DataFrame({"certainty": [0.9, 0.5, 0.9, 0.7], "true": 1, "predicted": [1, 0, 0, 1]})
     kept, errors = kept_errors(table)
     np.testing.assert_allclose(kept, [0.5, 0.75, 1.0])  # equals go together

@@ -1,18 +1,16 @@
-from pathlib import Path
-
 import numpy as np
 
 from pipelines.report.charts import ExplainedSample, certainty_panels
 from pipelines.report.style import WARM_INK, figure_style, save
 
 
-def sample(deferred: bool = False, image: bool = True, n_members: int = 5) -> ExplainedSample:
+def sample(deferred=False, image=True, n_members=5):
     p = np.random.default_rng(1).dirichlet(np.ones(4), size=n_members)
     pixels = np.arange(12).reshape(4, 3) if image else None
     return ExplainedSample("test sample 3", 2, pixels, p, 1, deferred)
 
 
-def test_a_panel_has_the_image_and_every_member_of_every_class() -> None:
+def test_a_panel_has_the_image_and_every_member_of_every_class():
     with figure_style():
         figure = certainty_panels([sample()], list("abcd"))
     image, certainty = figure.axes
@@ -24,7 +22,7 @@ def test_a_panel_has_the_image_and_every_member_of_every_class() -> None:
         np.testing.assert_allclose(of_class, sample().probabilities[:, code])
 
 
-def test_a_deferred_sample_says_so_in_orange() -> None:
+def test_a_deferred_sample_says_so_in_orange():
     figure = certainty_panels([sample(deferred=True), sample()], list("abcd"))
     first, second = figure.texts
     assert first.get_text().endswith("defer to a human")
@@ -34,7 +32,7 @@ def test_a_deferred_sample_says_so_in_orange() -> None:
     assert second.get_color() != WARM_INK
 
 
-def test_one_member_many_classes_and_no_image(tmp_path: Path) -> None:
+def test_one_member_many_classes_and_no_image(tmp_path):
     p = np.random.default_rng(0).dirichlet(np.ones(60), size=1)
     alone = ExplainedSample("x" * 80, None, None, p, 7, False)
     with figure_style():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
 from PIL import Image
 
 from pipelines.report.charts import (
@@ -30,23 +29,23 @@ def style():
         yield
 
 
-def drawn(figure: Figure) -> Figure:
+def drawn(figure):
     """Drawing is where a bad scale or a bad limit would show."""
     figure.draw_without_rendering()
     return figure
 
 
-def by_gid(figure: Figure, gid: str) -> list:
+def by_gid(figure, gid):
     return [artist for artist in figure.axes[0].get_children() if artist.get_gid() == gid]
 
 
-def strokes(figure: Figure, gid: str) -> np.ndarray:
+def strokes(figure, gid):
     """Start and end of every line of a path that is broken between them."""
     (line,) = by_gid(figure, gid)
     return line.get_xydata().reshape(-1, 3, 2)[:, :2]
 
 
-def grid(values: list[list[float]], gamma=(1e-3, 1e-2), C=(1.0, 10.0, 100.0)) -> pd.DataFrame:
+def grid(values, gamma=(1e-3, 1e-2), C=(1.0, 10.0, 100.0)):
     rows, columns = pd.Index(gamma, name="gamma"), pd.Index(C, name="C")
     return pd.DataFrame(values, index=rows, columns=columns)
 
@@ -106,7 +105,7 @@ def test_maps_of_a_single_value(shape):
 
 
 def test_dots_are_in_the_png_too(tmp_path):
-    def pixels(gid: str) -> np.ndarray:
+    def pixels(gid):
         figure = samples_chart([Sample(0, np.array([0.1, 0.9]))], ERROR, "", "a")
         for line in by_gid(figure, gid):
             line.set_alpha(0)
@@ -175,7 +174,7 @@ def test_more_marks_than_a_page_can_hold_are_stored_as_pixels():
 
 
 def test_a_key_with_long_labels_has_fewer_columns():
-    def columns(label: str) -> int:
+    def columns(label):
         parts = grid([[0.5, 0.2, 0.3], [0.2, 0.1, np.nan]])
         means = parts.where(parts != 0.3)
         figure = drawn(heat_map(means, (0.01, 10.0), ERROR, "", label, parts))

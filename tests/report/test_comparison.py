@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from pipelines.report.comparison import compare_table, differing_options
 from .page_reader import Page
 
 
-def compared(folders, tmp_path: Path) -> str:
+def compared(folders, tmp_path):
     page = tmp_path / "comparison.html"
     assert main([*map(str, folders), "--compare", str(page)]) == 0
     return Page(page).text

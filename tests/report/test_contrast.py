@@ -1,8 +1,5 @@
 """Every text of every figure is read on what lies under it, in light and in the dark."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from pipelines.report import write_report
@@ -20,10 +17,10 @@ COMMANDS = ["svm_grid", "cross_validate", "nn_bagging", *SMALL]
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory, finished_of) -> Callable[[str], Path]:
+def run_of(tmp_path_factory, finished_of):
     """A function that gives a finished run of a command, with its page."""
 
-    def folder_of(name: str) -> Path:
+    def folder_of(name):
         if name not in SMALL:
             return finished_of(name)[0]
         folder = tmp_path_factory.mktemp("runs") / name
@@ -33,7 +30,7 @@ def run_of(tmp_path_factory, finished_of) -> Callable[[str], Path]:
     return folder_of
 
 
-def unreadable(folder: Path) -> list[str]:
+def unreadable(folder):
     """Texts of a run's figures whose contrast is less than WCAG asks for."""
     failed, n_texts = [], 0
     for path in sorted(folder.glob("*.svg")):

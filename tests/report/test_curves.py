@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +21,7 @@ from pipelines.report.parts import Chart, every_part
 from tests.report.page_reader import Page, figures_in
 
 
-def values_of(n_classes: int, n: int = 3000, probabilities: bool = True) -> ClassValues:
+def values_of(n_classes, n=3000, probabilities=True):
     """Softmax of noise, higher at the true class."""
     rng = np.random.default_rng(n_classes)
     truth = rng.integers(n_classes, size=n)
@@ -35,14 +32,14 @@ def values_of(n_classes: int, n: int = 3000, probabilities: bool = True) -> Clas
     return ClassValues(truth, logits, np.arange(n_classes), names, probabilities)
 
 
-def chart_of(values: ClassValues, **how: bool) -> Chart:
+def chart_of(values, **how):
     (chart,) = (
         part for part in every_part(curves_section(values, **how).parts) if isinstance(part, Chart)
     )
     return chart
 
 
-def test_curves_and_areas_are_scikit_learns() -> None:
+def test_curves_and_areas_are_scikit_learns():
     values = values_of(2)
     ((name, is_of_class, column),) = values.sides
     curves = Curves.of(name, is_of_class, column)
@@ -64,7 +61,7 @@ def test_curves_and_areas_are_scikit_learns() -> None:
     assert level.get_ydata()[0] == values.truth.mean()  # what guessing has
 
 
-def test_several_classes_have_a_curve_each_and_their_mean() -> None:
+def test_several_classes_have_a_curve_each_and_their_mean():
     values = values_of(4)
     roc, precision_recall, _ = chart_of(values).draw().axes
     for axes in (roc, precision_recall):
@@ -77,7 +74,7 @@ def test_several_classes_have_a_curve_each_and_their_mean() -> None:
     assert metrics.auc(line.get_xdata(), line.get_ydata()) == pytest.approx(mean, abs=2e-3)
 
 
-def test_of_many_classes_the_mean_alone_is_drawn() -> None:
+def test_of_many_classes_the_mean_alone_is_drawn():
     values = values_of(MOST_CURVES + 1)
     roc, *_ = chart_of(values).draw().axes
     assert len(roc.get_lines()) == 2
@@ -85,7 +82,7 @@ def test_of_many_classes_the_mean_alone_is_drawn() -> None:
     assert len(listed[0].frame) == MOST_CURVES + 1
 
 
-def test_calibration_is_scikit_learns_with_an_interval() -> None:
+def test_calibration_is_scikit_learns_with_an_interval():
     values = values_of(3)
     bins = calibration(values.sides)
     is_of_class = np.concatenate([side[1] for side in values.sides])
@@ -99,14 +96,14 @@ def test_calibration_is_scikit_learns_with_an_interval() -> None:
 
 
 @pytest.mark.parametrize("probabilities", [True, False])
-def test_decision_values_have_no_calibration(probabilities: bool) -> None:
+def test_decision_values_have_no_calibration(probabilities):
     values = values_of(3, probabilities=probabilities)
     assert len(chart_of(values).draw().axes) == 2 + probabilities
     assert len(chart_of(values, has_calibration=True).draw().axes) == 2
     assert ("calibration" in curves_section(values).title) is probabilities
 
 
-def test_a_class_without_samples_has_no_curve() -> None:
+def test_a_class_without_samples_has_no_curve():
     values = values_of(3)
     mask = values.truth != 2
     few = ClassValues(values.truth[mask], values.values[mask], values.classes, values.names, True)
@@ -118,7 +115,7 @@ def test_a_class_without_samples_has_no_curve() -> None:
     assert not curves_section(None).is_shown
 
 
-def write_values(folder: Path, kind: str) -> None:
+def write_values(folder, kind):
     names = [f"{kind}_{name}" for name in ("0", "1", "2")]
     truth = np.array([0, 1, 2, 0, 1, 2])
     values = np.eye(3)[[0, 1, 2, 0, 2, 1]] * 0.7 + 0.1
@@ -129,9 +126,7 @@ def write_values(folder: Path, kind: str) -> None:
     table.to_parquet(folder / f"{file}.parquet")
 
 
-def test_a_page_has_the_curves_of_what_the_run_wrote(
-    make_run: Callable[..., Path], edit_run: Callable[..., None]
-) -> None:
+def test_a_page_has_the_curves_of_what_the_run_wrote(make_run, edit_run):
     old = make_run(name="old")
     page = Page(write_report(old))
     assert "class_curves" not in figures_in(old)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +16,7 @@ from pipelines.run_folder.reading import RunData
 from tests.report.page_reader import Page, figures_in
 
 
-def columns(n: int = 3, scoring: str = "accuracy") -> pd.DataFrame:
+def columns(n=3, scoring="accuracy"):
     """The first column decides, the last is noise."""
     importance = np.linspace(0.3, 0.0, n)
     return pd.DataFrame(
@@ -35,7 +32,7 @@ def columns(n: int = 3, scoring: str = "accuracy") -> pd.DataFrame:
     )
 
 
-def parameters() -> pd.DataFrame:
+def parameters():
     return pd.DataFrame(
         {
             "algorithm": "svm",
@@ -49,19 +46,19 @@ def parameters() -> pd.DataFrame:
     )
 
 
-def charts(run: Path) -> dict[str, Chart]:
+def charts(run):
     parts = every_part(importance_section(RunData.read(run)).parts)
     return {part.name: part for part in parts if isinstance(part, Chart)}
 
 
-def test_a_run_without_tables_has_no_section(make_run: Callable[..., Path]) -> None:
+def test_a_run_without_tables_has_no_section(make_run):
     run = make_run()
     page = Page(write_report(run))
     assert "What it depends on" not in page.text
     assert not {"column_importances", "parameter_importances"} & figures_in(run)
 
 
-def test_both_figures_stand_side_by_side(make_run: Callable[..., Path]) -> None:
+def test_both_figures_stand_side_by_side(make_run):
     run = make_run()
     columns().to_parquet(run / IMPORTANCES)
     parameters().to_parquet(run / PARAMETER_IMPORTANCES)
@@ -74,7 +71,7 @@ def test_both_figures_stand_side_by_side(make_run: Callable[..., Path]) -> None:
     assert all(isinstance(part, Chart) for part in side_by_side.parts)
 
 
-def test_importances_are_told_with_their_intervals(make_run: Callable[..., Path]) -> None:
+def test_importances_are_told_with_their_intervals(make_run):
     run = make_run()
     columns().to_parquet(run / IMPORTANCES)
     parameters().to_parquet(run / PARAMETER_IMPORTANCES)
@@ -83,7 +80,7 @@ def test_importances_are_told_with_their_intervals(make_run: Callable[..., Path]
     assert "C: 80.00 % (70.00 % to 90.00 %)" in page
 
 
-def test_a_lone_figure_has_its_table_beside_it(make_run: Callable[..., Path]) -> None:
+def test_a_lone_figure_has_its_table_beside_it(make_run):
     run = make_run()
     columns().to_parquet(run / IMPORTANCES)
     (side_by_side, *_) = importance_section(RunData.read(run)).parts
@@ -92,8 +89,8 @@ def test_a_lone_figure_has_its_table_beside_it(make_run: Callable[..., Path]) ->
 
 
 def test_what_reaches_zero_is_grey_and_the_rest_is_in_the_table(
-    make_run: Callable[..., Path],
-) -> None:
+    make_run,
+):
     run = make_run()
     columns(MOST_BARS + 5).to_parquet(run / IMPORTANCES)
     chart = charts(run)["column_importances"]
@@ -118,16 +115,14 @@ def test_what_reaches_zero_is_grey_and_the_rest_is_in_the_table(
         ("neg_mean_absolute_error", "rise in mean absolute error of the test samples"),
     ],
 )
-def test_the_axis_says_what_becomes_worse(
-    scoring: str, label: str, make_run: Callable[..., Path]
-) -> None:
+def test_the_axis_says_what_becomes_worse(scoring, label, make_run):
     run = make_run()
     columns(scoring=scoring).to_parquet(run / IMPORTANCES)
     (axes,) = charts(run)["column_importances"].draw().axes
     assert axes.get_xlabel() == label
 
 
-def test_a_damaged_table_is_refused(make_run: Callable[..., Path]) -> None:
+def test_a_damaged_table_is_refused(make_run):
     run = make_run()
     columns().drop(columns="low").to_parquet(run / IMPORTANCES)
     with pytest.raises(InputError, match=IMPORTANCES):

@@ -96,7 +96,7 @@ def test_no_two_figures_share_an_identifier_and_every_reference_leads_somewhere(
     assert source.count("prefers-color-scheme: dark") == 2, "of the page, and of all its figures"
 
 
-def told_of(page: Page, words: str) -> list[str]:
+def told_of(page, words):
     (plot,) = [
         part
         for part in page.all("div")
@@ -132,7 +132,7 @@ def test_a_figure_of_too_many_values_says_that_it_tells_none(make_run, monkeypat
     assert page.text.count(TOO_MANY) >= 1
 
 
-def at_most_all_wrong(cells: pd.DataFrame) -> pd.DataFrame:
+def at_most_all_wrong(cells):
     error = cells["error"].clip(upper=0.9)
     return cells.assign(error=error, score=1 - error, n_errors=(200 * error).round().astype(int))
 

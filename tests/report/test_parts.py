@@ -11,7 +11,6 @@ from pipelines.report.parts import (
     Gallery,
     Listing,
     Pairs,
-    Part,
     Section,
     SideBySide,
     Text,
@@ -35,13 +34,11 @@ EMPTY, FULL = pd.DataFrame({"a": []}), pd.DataFrame({"a": ["b"]})
         (SideBySide([Text("words"), None, Listing("no rows", EMPTY)]), False),
     ],
 )
-def test_a_section_is_shown_where_more_than_words_is_there(
-    part: Part | None, is_shown: bool
-) -> None:
+def test_a_section_is_shown_where_more_than_words_is_there(part, is_shown):
     assert Section("name", "Title", [Text("words"), part]).is_shown is is_shown
 
 
-def test_numbers_and_text_are_told_apart_and_sorted_by_what_they_are() -> None:
+def test_numbers_and_text_are_told_apart_and_sorted_by_what_they_are():
     frame = pd.DataFrame({"n": [3, 1437], "cv_error": [0.5, None], "kind": ["x", None]})
     listing = Listing("A table", frame, {"cv_error": "{:.0%}".format}, links=["a", "b"])
     assert listing.columns == [("n", "number"), ("cv error", "number"), ("kind", "text")]

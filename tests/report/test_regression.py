@@ -11,7 +11,7 @@ from pipelines.report.regression import interval_cards, intervals_chart, kept_nu
 
 
 @pytest.fixture
-def table() -> pd.DataFrame:
+def table():
     """Three of 40 targets outside intervals that grow, in no order."""
     rng = np.random.default_rng(0)
     predicted = rng.permutation(np.linspace(0, 10, 40))
@@ -22,7 +22,7 @@ def table() -> pd.DataFrame:
     return pd.DataFrame({**columns, "upper": predicted + half})
 
 
-def test_intervals_are_drawn_in_the_order_of_predictions(table: pd.DataFrame) -> None:
+def test_intervals_are_drawn_in_the_order_of_predictions(table):
     chart = intervals_chart(table, 0.9)
     assert chart.alt.startswith("Intervals of 40 test samples, 3 of whose targets lie outside")
     assert "intervals of 90 % (band)" in chart.caption
@@ -39,12 +39,12 @@ def test_intervals_are_drawn_in_the_order_of_predictions(table: pd.DataFrame) ->
     assert against_error.get_xlabel() == "width of the interval"
 
 
-def test_a_chart_without_misses_has_no_dots_outside(table: pd.DataFrame) -> None:
+def test_a_chart_without_misses_has_no_dots_outside(table):
     over_rows, _ = intervals_chart(table.iloc[3:], 0.9).draw().axes
     assert len(over_rows.get_lines()) == 2
 
 
-def test_cards_say_coverage_and_width(table: pd.DataFrame) -> None:
+def test_cards_say_coverage_and_width(table):
     coverage, width = interval_cards(table, 0.9)
     assert coverage.value == "92.50 %"
     assert coverage.note == "asked for 90 %; 95 % interval 80.14 % to 97.42 %"
@@ -55,7 +55,7 @@ def test_cards_say_coverage_and_width(table: pd.DataFrame) -> None:
     assert interval_cards(constant, 0.9)[1].note == ""
 
 
-def test_the_error_of_what_is_kept_rises_with_the_width(table: pd.DataFrame) -> None:
+def test_the_error_of_what_is_kept_rises_with_the_width(table):
     width = float(np.median(table["upper"] - table["lower"]))
     (axes,) = kept_numbers_chart(table, width).draw().axes
     line, rule = axes.get_lines()

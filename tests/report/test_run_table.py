@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -51,7 +50,7 @@ RANKS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Six runs, two of them kept from an older version."""
     results = tmp_path / "results"
     for name in ("svm_grid-finished", "nn_bagging-finished"):
@@ -65,11 +64,11 @@ def folder(tmp_path: Path) -> Path:
     return results
 
 
-def names(table: pd.DataFrame) -> list[str]:
+def names(table):
     return table["name"].tolist()
 
 
-def test_each_run_has_a_row_the_newest_first(folder: Path) -> None:
+def test_each_run_has_a_row_the_newest_first(folder):
     table = list_runs(folder).set_index("name")
     assert list(table.index) == [
         "begun",
@@ -93,7 +92,7 @@ def test_each_run_has_a_row_the_newest_first(folder: Path) -> None:
     assert table.loc["begun", "status"] == "running"
 
 
-def test_a_score_that_is_no_error_is_none(folder: Path) -> None:
+def test_a_score_that_is_no_error_is_none(folder):
     table = list_runs(folder).set_index("name")
     regression, loss = table.loc["regression"], table.loc["loss"]
     assert (regression["measure"], regression["cv_score"], regression["test_score"]) == (
@@ -110,7 +109,7 @@ def test_a_score_that_is_no_error_is_none(folder: Path) -> None:
     assert loss["best"] == "LogisticRegression, C 0.1"
 
 
-def test_each_measure_has_columns_of_its_own(folder: Path) -> None:
+def test_each_measure_has_columns_of_its_own(folder):
     rows, _ = read_rows(folder)
     columns, formats = score_columns(rows)
     heads = ["cv error", "test error", "cv log loss", "test log loss", "cv r2", "test r2"]
@@ -119,7 +118,7 @@ def test_each_measure_has_columns_of_its_own(folder: Path) -> None:
     assert shown == {"test error": "4.00 %", "cv log loss": "0.2500"}
 
 
-def test_a_run_is_found_where_it_is_and_nothing_within_it(folder: Path) -> None:
+def test_a_run_is_found_where_it_is_and_nothing_within_it(folder):
     inner = folder / "loss" / "nested"
     shutil.copytree(folder / "ranks", inner)
     assert "loss/nested" not in names(list_runs(folder))
@@ -143,7 +142,7 @@ def test_a_run_is_found_where_it_is_and_nothing_within_it(folder: Path) -> None:
     "content",
     ["", "{", "[]", '{"command": 3}', '{"command": "pagerank", "top": 3}', "\udcff", "{}"],
 )
-def test_a_damaged_run_is_named_and_left_out(folder: Path, content: str) -> None:
+def test_a_damaged_run_is_named_and_left_out(folder, content):
     path = folder / "loss" / "run.json"
     path.write_bytes(content.encode(errors="surrogateescape"))
     rows, unreadable = read_rows(folder)
@@ -177,7 +176,7 @@ def test_a_damaged_run_is_named_and_left_out(folder: Path, content: str) -> None
         (["command == svm-grid", "cv_error < 20 %"], ["old/svm_grid-finished"]),
     ],
 )
-def test_conditions_hold_as_they_are_read(folder: Path, where: str, expected: list[str]) -> None:
+def test_conditions_hold_as_they_are_read(folder, where, expected):
     assert sorted(names(list_runs(folder, where=where))) == sorted(expected)
 
 
@@ -203,14 +202,14 @@ def test_conditions_hold_as_they_are_read(folder: Path, where: str, expected: li
         ("@x == 1", "must be a column, a comparison"),
     ],
 )
-def test_a_condition_that_is_none_is_refused(where: str, phrase: str) -> None:
+def test_a_condition_that_is_none_is_refused(where, phrase):
     with pytest.raises(InputError) as refused:
         Condition.parse(where)
     assert str(refused.value).startswith("where must ")
     assert phrase in str(refused.value)
 
 
-def test_what_has_no_value_comes_last_either_way(folder: Path) -> None:
+def test_what_has_no_value_comes_last_either_way(folder):
     order = ["loss", "old/svm_grid-finished", "old/nn_bagging-finished"]
     without = ["begun", "regression", "ranks"]
     assert names(list_runs(folder, sort="test_error")) == [*order, *without]
@@ -220,14 +219,14 @@ def test_what_has_no_value_comes_last_either_way(folder: Path) -> None:
         list_runs(folder, sort="tim")
 
 
-def test_no_folder_is_refused_and_no_run_is_an_empty_table(tmp_path: Path) -> None:
+def test_no_folder_is_refused_and_no_run_is_an_empty_table(tmp_path):
     with pytest.raises(InputError, match="DIR must be a folder that exists, got"):
         list_runs(tmp_path / "absent")
     table = list_runs(tmp_path)
     assert (len(table), list(table)) == (0, list(COLUMNS))
 
 
-def test_long_words_on_the_best_are_cut_and_partial_ones_are_said(folder: Path) -> None:
+def test_long_words_on_the_best_are_cut_and_partial_ones_are_said(folder):
     best = LOSS["best"] | {"parameters": {"hidden_layer_sizes": list(range(40))}}
     (folder / "loss" / "run.json").write_text(json.dumps(LOSS | {"best": best}))
     part = REGRESSION["best"] | {"n_splits": 2}

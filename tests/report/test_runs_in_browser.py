@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ PHONE, DESK = {"width": 400, "height": 800}, {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
-def runs_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs_page(tmp_path_factory):
     """A page of three runs, one of them with a name that a shell would take apart."""
     folder = tmp_path_factory.mktemp("place") / "results"
     folder.mkdir()
@@ -48,7 +47,7 @@ def page(request, browser, runs_page):
     context.close()
 
 
-def command(page) -> list[str]:
+def command(page):
     return shlex.split(page.locator("#compare pre code").inner_text())
 
 
@@ -102,7 +101,7 @@ def test_nothing_is_wider_than_the_screen_and_a_run_has_its_page(page):
 
 
 def test_the_dark_has_light_text_on_dark_ground(page):
-    def brightness(what: str) -> int:
+    def brightness(what):
         colour = page.evaluate(f"getComputedStyle(document.body).{what}")
         return sum(int(part) for part in colour.strip("rgb()").split(","))
 

@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from matplotlib.figure import Figure
 
 from pipelines.report.style import figure_style
 from pipelines.report.timeline import timeline, worker_name
@@ -9,18 +8,18 @@ from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import idle_periods, shown_seconds, worker_timelines
 
 
-def task(worker: str, started: float, seconds: float) -> FinishedTask:
+def task(worker, started, seconds):
     return FinishedTask("svm gamma=0.01", worker, started, seconds, ({"gamma": 0.01},))
 
 
-def bars(figure: Figure) -> list[tuple[float, float, float]]:
+def bars(figure):
     """Left end, right end and middle of each bar."""
     lanes = [c for c in figure.axes[0].collections if c.get_gid() == "tasks"]
     extents = [path.get_extents() for lane in lanes for path in lane.get_paths()]
     return [(e.x0, e.x1, (e.y0 + e.y1) / 2) for e in extents]
 
 
-def drawn(figure: Figure) -> Figure:
+def drawn(figure):
     with figure_style():
         figure.draw_without_rendering()
     return figure

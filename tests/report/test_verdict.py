@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,11 +23,11 @@ from pipelines.run_folder.statistics import holm
 from tests.command_runs import ON_THREADS, said_by
 
 
-def read(*folders: Path):
+def read(*folders):
     return {folder.name: read_run(folder) for folder in folders}
 
 
-def more_errors(*numbers: int):
+def more_errors(*numbers):
     """A change of a run's cells: more errors on each fold."""
 
     def change(cells):
@@ -43,7 +42,7 @@ def more_errors(*numbers: int):
 def on_other_folds(edit_run):
     """A function that leaves a run no folds in common with others, and test samples of its own."""
 
-    def edit(folder: Path, seed: int, wrong=None, n_test: int = 200) -> None:
+    def edit(folder, seed, wrong=None, n_test=200):
         record = json.loads((folder / "run.json").read_text())
         edit_run(
             folder,

@@ -6,18 +6,14 @@ import math
 import os
 import signal
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from distributed import Client
 
 from cluster_setup import open_cluster
 from pipelines.run import tasks as batching
-from pipelines.run.outcomes import Work
 from pipelines.run.recycling import Recycling
 from pipelines.run.tasks import RETRIES, OnCluster, batch_tasks, run_batch
 
@@ -29,24 +25,24 @@ class Number:
     is_urgent: bool = False
 
     @property
-    def name(self) -> str:
+    def name(self):
         return f"number-{self.value}"
 
 
 @pytest.fixture
-def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_tasks(monkeypatch):
     """As if a few dozen tasks were many."""
     monkeypatch.setattr(batching, "BATCHES_PER_WORKER", 2)
 
 
-def test_each_of_few_tasks_is_a_batch() -> None:
+def test_each_of_few_tasks_is_a_batch():
     tasks = [Number(value) for value in range(2 * batching.BATCHES_PER_WORKER)]
     assert batch_tasks(tasks, 2, ()) == [(task,) for task in tasks]
     assert len(batch_tasks(tasks, 0, ())) > 1  # the only worker is being replaced
 
 
 @pytest.mark.parametrize("n_workers", [1, 64])
-def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers: int) -> None:
+def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers):
     tasks = [Number(value, cost=100_000.0 - value) for value in range(100_000)]
     batches = batch_tasks(tasks, n_workers, ())
     assert [task for batch in batches for task in batch] == tasks
@@ -60,7 +56,7 @@ def test_a_batch_is_a_small_part_of_what_is_left_for_a_worker(n_workers: int) ->
 
 
 @pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_what_is_large_or_urgent_has_its_own(few_tasks: None, cost: float) -> None:
+def test_what_is_large_or_urgent_has_its_own(few_tasks, cost):
     tasks = [
         Number(0, cost=1000 * cost),
         *(Number(value, cost) for value in range(1, 50)),
@@ -74,7 +70,7 @@ def test_what_is_large_or_urgent_has_its_own(few_tasks: None, cost: float) -> No
     assert len(batches) < 30
 
 
-def fail_at_first(shared: str, task: Number) -> int:
+def fail_at_first(shared, task):
     tries = Path(shared) / str(task.value)
     with open(tries, "a") as file:
         file.write("x")
@@ -83,9 +79,7 @@ def fail_at_first(shared: str, task: Number) -> int:
     return task.value
 
 
-def test_a_task_that_raises_is_tried_again_by_itself(
-    few_tasks: None, tmp_path: Path, one_worker: Client
-) -> None:
+def test_a_task_that_raises_is_tried_again_by_itself(few_tasks, tmp_path, one_worker):
     tasks = [Number(value) for value in range(60)]
     outcomes = {
         outcome.task.value: outcome
@@ -100,7 +94,7 @@ def test_a_task_that_raises_is_tried_again_by_itself(
     assert all(count == 1 + (value % 10 == 3) for value, count in tries.items())
 
 
-def die_on_three(shared: int, task: Number) -> int:
+def die_on_three(shared, task):
     if task.value == 3:
         time.sleep(0.5)  # a nanny does not restart a worker that dies while it starts
         os.kill(os.getpid(), signal.SIGKILL)
@@ -108,7 +102,7 @@ def die_on_three(shared: int, task: Number) -> int:
 
 
 @pytest.mark.slow
-def test_a_task_that_kills_its_worker_fails_alone(few_tasks: None) -> None:
+def test_a_task_that_kills_its_worker_fails_alone(few_tasks):
     tasks = [Number(value) for value in range(40)]
     with open_cluster("local", 2) as client:
         outcomes = {
@@ -121,34 +115,30 @@ def test_a_task_that_kills_its_worker_fails_alone(few_tasks: None) -> None:
     }
 
 
-def value_of(shared: int, task: Number) -> int:
+def value_of(shared, task):
     return shared + task.value
 
 
-def test_a_batch_that_has_taken_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_has_taken_long_ends(monkeypatch):
     tasks = tuple(Number(value) for value in range(4))
     for seconds, values in ((math.inf, [0, 1, 2, 3]), (-1.0, [0])):
         monkeypatch.setattr(batching, "SECONDS_OF_A_BATCH", seconds)
         assert [entry["result"] for entry in run_batch(value_of, 0, tasks)] == values
 
 
-def test_tasks_of_batches_that_ended_are_handed_out_anew(
-    few_tasks: None, one_worker: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_batches_that_ended_are_handed_out_anew(few_tasks, one_worker, monkeypatch):
     monkeypatch.setattr(batching, "run_batch", first_alone)
     tasks = [Number(value, cost=100.0 - value) for value in range(60)]
     outcomes = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
     assert sorted(outcome.result for outcome in outcomes) == list(range(60))
 
 
-def first_alone(
-    work: Work, shared: Any, tasks: Sequence[Number], *arguments: Any, **named: Any
-) -> Any:
+def first_alone(work, shared, tasks, *arguments, **named):
     """As if the first task of a batch had taken all its time."""
     return run_batch(work, shared, tasks[:1], *arguments, **named)
 
 
-def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker: Client) -> None:
+def test_outcomes_of_a_batch_say_that_others_follow(few_tasks, one_worker):
     tasks = [Number(value) for value in range(40)]
     outcomes = list(OnCluster(one_worker).outcomes(value_of, 0, tasks))
     assert any(outcome.has_next for outcome in outcomes)
@@ -158,9 +148,7 @@ def test_outcomes_of_a_batch_say_that_others_follow(few_tasks: None, one_worker:
         assert not outcome.has_next or batch[outcome.task] == batch[after.task]
 
 
-def test_processes_that_end_after_some_tasks_do_one_at_a_time(
-    few_tasks: None, one_worker: Client
-) -> None:
+def test_processes_that_end_after_some_tasks_do_one_at_a_time(few_tasks, one_worker):
     tasks = [Number(value) for value in range(40)]
     runner = OnCluster(one_worker, Recycling(n_tasks=100))
     assert not any(outcome.has_next for outcome in runner.outcomes(value_of, 0, tasks))

@@ -15,12 +15,12 @@ class Piece:
     cost: float
 
 
-def in_five(task: Piece) -> list[Piece]:
+def in_five(task):
     """Each part does a fifth, and a twentieth of the whole once more."""
     return [Piece(f"{task.name}.{part}", task.cost * (0.95 / 5 + 0.05)) for part in range(5)]
 
 
-def named(cut) -> list[str]:
+def named(cut):
     return sorted(task.name for task in cut)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from pipelines.run.config import with_config
 COMMANDS = ["svm_grid", "nn_bagging", "cross_validate", "pagerank", "data_parallel"]
 
 
-def words_of(folder: Path, text: str, *typed: str, command: str = "cross_validate") -> list[str]:
+def words_of(folder, text, *typed, command="cross_validate"):
     """The command line that a file with this text makes of what is typed after it."""
     (folder / "run.yaml").write_text(text)
     kind = import_module(f"pipelines.{command}").Options
@@ -25,12 +23,12 @@ def words_of(folder: Path, text: str, *typed: str, command: str = "cross_validat
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_a_file(command: str, tmp_path: Path) -> None:
+def test_every_command_takes_a_file(command, tmp_path):
     text = f"command: {command.replace('_', '-')}\nseed: 3\nquiet: true\n"
     assert words_of(tmp_path, text, command=command) == ["--seed=3", "--quiet"]
 
 
-def test_values_are_written_as_yaml_has_them(tmp_path: Path) -> None:
+def test_values_are_written_as_yaml_has_them(tmp_path):
     text = """
         dataset: mine.csv
         leave-out: [id, "2"]
@@ -52,7 +50,7 @@ def test_values_are_written_as_yaml_has_them(tmp_path: Path) -> None:
     assert words_of(tmp_path, "c: [0.1, 1]", command="svm_grid") == ["--c=0.1,1"]
 
 
-def test_what_is_typed_wins(tmp_path: Path) -> None:
+def test_what_is_typed_wins(tmp_path):
     text = "estimator: [knn, forest]\nseed: 3\nresults: there"
     typed = ("--estimator", "ridge", "--seed=4")
     assert words_of(tmp_path, text, *typed) == ["--results=there", *typed]
@@ -81,13 +79,13 @@ def test_what_is_typed_wins(tmp_path: Path) -> None:
         ("gray: yes", "write true or false"),
     ],
 )
-def test_what_is_no_option_is_named(text: str, message: str, tmp_path: Path) -> None:
+def test_what_is_no_option_is_named(text, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         words_of(tmp_path, text)
     assert "\n" not in error.value.flagged()
 
 
-def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there(capsys):
     for name in ("none.yaml", "none.json"):
         assert main(["svm-grid", "--config", name]) == 2
         assert "--config must be a" in (message := capsys.readouterr().err)
@@ -96,18 +94,18 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--config: expected one argument" in capsys.readouterr().err
 
 
-def test_a_list_of_a_pair_has_two(tmp_path: Path) -> None:
+def test_a_list_of_a_pair_has_two(tmp_path):
     with pytest.raises(InputError, match=r"^--log-c must be a list of 2, got 3"):
         words_of(tmp_path, "log-c: 3", command="svm_grid")
 
 
-def run_json(folder: Path, **options: Any) -> list[str]:
+def run_json(folder, **options):
     (folder / "run.json").write_text(json.dumps({"command": "cross_validate", "options": options}))
     return ["--config", str(folder)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_record_of_every_command_is_a_file(command: str, tmp_path: Path) -> None:
+def test_the_record_of_every_command_is_a_file(command, tmp_path):
     options = dataclasses.asdict(import_module(f"pipelines.{command}").Options()) | {"seed": 3}
     record = {"command": command, "options": options}
     words = words_of(tmp_path, json.dumps(record), command=command)
@@ -115,7 +113,7 @@ def test_the_record_of_every_command_is_a_file(command: str, tmp_path: Path) -> 
     assert not any(word.startswith(("--config", "--estimators", "--results")) for word in words)
 
 
-def test_a_record_names_no_code_by_itself(tmp_path: Path) -> None:
+def test_a_record_names_no_code_by_itself(tmp_path):
     kind = import_module("pipelines.cross_validate").Options
     words = run_json(tmp_path, estimator=["mine.Mean"], results="old", resume="older", seed=0)
     with pytest.raises(InputError, match=r"^--estimator of .* names code, .* add --estimator mine"):
@@ -124,9 +122,7 @@ def test_a_record_names_no_code_by_itself(tmp_path: Path) -> None:
     assert with_config(kind, "cross_validate", [*words, *typed]) == ["--seed=0", *typed]
 
 
-def test_a_run_from_a_file_is_as_if_typed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_from_a_file_is_as_if_typed(tmp_path, capsys):
     text = f"""
         limit: 150
         n-c: 2

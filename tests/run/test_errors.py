@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from distributed import Client
 from distributed.comm import CommClosedError
 
 from pipelines.run.errors import RunStopped, stop_if_lost
 
 
 @pytest.mark.parametrize("error", [CommClosedError("closed"), TimeoutError()])
-def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error: Exception) -> None:
-    def raise_error(*_: Any, **__: Any) -> None:
+def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error):
+    def raise_error(*_, **__):
         raise error
 
     client = SimpleNamespace(
@@ -22,5 +20,5 @@ def test_a_scheduler_that_is_gone_before_its_client_notices_is_lost(error: Excep
         stop_if_lost(client, "tcp://there")
 
 
-def test_a_scheduler_that_answers_is_not_lost(one_worker: Client) -> None:
+def test_a_scheduler_that_answers_is_not_lost(one_worker):
     stop_if_lost(one_worker, one_worker.scheduler.address)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from pipelines.run import events
 from pipelines.run.events import ProgressEvent, ProgressReporter
-from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.run.tasks import InProcess, OnCluster
 
 
 @dataclass(frozen=True)
@@ -18,26 +17,26 @@ class Slow:
     cost: float = 1.0
 
 
-def report_three_times(shared: float, task: Slow, report: Callable[..., None]) -> str:
+def report_three_times(shared, task, report):
     for turn in (1, 2, 3):
         time.sleep(shared)
         report(turn / 3, [{"turn": turn}])
     return task.name
 
 
-def plain(shared: float, task: Slow) -> str:
+def plain(shared, task):
     return task.name
 
 
 @pytest.fixture(params=["threads of this process", "workers"])
-def runner(request: pytest.FixtureRequest) -> Runner:
+def runner(request):
     if request.param == "workers":
         return OnCluster(request.getfixturevalue("one_worker"))
     return InProcess(2)
 
 
 @pytest.mark.slow
-def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
+def test_a_task_at_work_tells_of_itself(runner):
     tasks = [Slow("a"), Slow("b")]
     event = list(runner.outcomes_and_events(report_three_times, 1.1, tasks))
     outcomes = [entry for entry in event if not isinstance(entry, ProgressEvent)]
@@ -53,16 +52,16 @@ def test_a_task_at_work_tells_of_itself(runner: Runner) -> None:
         assert of_task[1].started == pytest.approx(of_task[0].started + of_task[0].seconds)
 
 
-def test_a_short_task_tells_nothing(runner: Runner) -> None:
+def test_a_short_task_tells_nothing(runner):
     event = list(runner.outcomes_and_events(report_three_times, 0.0, [Slow("a")]))
     assert [type(entry).__name__ for entry in event] == ["Outcome"]
 
 
-def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner: Runner) -> None:
+def test_a_work_that_is_not_asked_for_news_takes_no_more_than_before(runner):
     assert [outcome.result for outcome in runner.outcomes(plain, 0.0, [Slow("a")])] == ["a"]
 
 
-def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_news_are_a_second_apart_and_lose_no_row(monkeypatch):
     now, sent = [0.0], list[dict[str, Any]]()
     monkeypatch.setattr(events.time, "monotonic", lambda: now[0])
     report = ProgressReporter("a", "here", sent.append)
@@ -83,7 +82,7 @@ def test_news_are_a_second_apart_and_lose_no_row(monkeypatch: pytest.MonkeyPatch
     assert sent[2]["share"] == 0.22
 
 
-def test_the_end_of_compiling_is_told_at_once_and_so_is_its_next_start() -> None:
+def test_the_end_of_compiling_is_told_at_once_and_so_is_its_next_start():
     sent = list[Any]()
     reporter = ProgressReporter("a", "here", sent.append)
     for n in (1, 2, 3, 0, 4, 0):

@@ -6,8 +6,6 @@ import importlib
 import json
 import shlex
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,7 +36,7 @@ CASES = [(command, name) for command, options in NAMED.items() for name in optio
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder with code that leaves a mark where it is imported, on the path as Python has it."""
     (tmp_path / "evil.py").write_text(
         f"open({str(tmp_path / 'mark')!r}, 'w').close()\nDrop = drop = 1"
@@ -51,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def stopped_run(command: str, path: Path, **changes: Any) -> tuple[Path, Any]:
+def stopped_run(command, path, **changes):
     """A folder as a stopped run leaves it, with these options."""
     module = importlib.import_module(f"pipelines.{command}")
     options = {**asdict(module.Options()), **changes}
@@ -63,9 +61,7 @@ def stopped_run(command: str, path: Path, **changes: Any) -> tuple[Path, Any]:
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
 @pytest.mark.parametrize(("command", "name"), CASES)
-def test_what_a_run_names_is_not_imported(
-    command: str, name: str, dry: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_run_names_is_not_imported(command, name, dry, folder, capsys):
     value = NAMED[command][name]
     values = [text.format(folder=folder) for text in ([value] if isinstance(value, str) else value)]
     option_value = values[0] if isinstance(value, str) else values
@@ -78,7 +74,7 @@ def test_what_a_run_names_is_not_imported(
     assert not (folder / "mark").exists()
 
 
-def test_a_space_in_run_json_names_no_network(folder: Path) -> None:
+def test_a_space_in_run_json_names_no_network(folder):
     """A resumed ensemble takes its ranges from there, and its code never."""
     pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
     run, module = stopped_run("nn_bagging", folder / "run", limit=100)
@@ -96,9 +92,7 @@ def test_a_space_in_run_json_names_no_network(folder: Path) -> None:
         "- make: {{class: builtins.open, file: {mark}, mode: w}}\n",
     ],
 )
-def test_a_step_is_a_transformer_before_it_is_made(
-    steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_is_a_transformer_before_it_is_made(steps, tmp_path, capsys):
     from pipelines.cross_validate import main
 
     mark = tmp_path / "mark"
@@ -109,9 +103,7 @@ def test_a_step_is_a_transformer_before_it_is_made(
     assert not mark.exists()
 
 
-def test_steps_that_are_half_a_file_are_code_too(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_steps_that_are_half_a_file_are_code_too(folder, capsys):
     (folder / "steps.yaml").write_text("- evil: {class: evil.Drop}\n- 5\n")
     run, module = stopped_run(
         "cross_validate", folder / "run", preprocess=str(folder / "steps.yaml")
@@ -121,7 +113,7 @@ def test_steps_that_are_half_a_file_are_code_too(
     assert not (folder / "mark").exists()
 
 
-def test_estimators_of_known_packages_need_not_be_named_again(folder: Path) -> None:
+def test_estimators_of_known_packages_need_not_be_named_again(folder):
     estimators = ["knn", "sklearn.naive_bayes.GaussianNB"]
     run, module = stopped_run("cross_validate", folder / "run", estimator=estimators, limit=100)
     assert module.main(["--resume", str(run), "--dry-run"]) == 0
@@ -136,7 +128,7 @@ def test_estimators_of_known_packages_need_not_be_named_again(folder: Path) -> N
         "nets:augment=light,evil:drop",
     ],
 )
-def test_parameters_may_name_code(text: str, tmp_path: Path) -> None:
+def test_parameters_may_name_code(text, tmp_path):
     from pipelines.data.user_code import is_known_class
     from pipelines.search.candidates import code_of_grid, code_of_params
 
@@ -147,7 +139,7 @@ def test_parameters_may_name_code(text: str, tmp_path: Path) -> None:
     assert code_of_params(["forest:class_weight={0: 1, 1: 2}", "knn:n_neighbors=1,3"]) == []
 
 
-def test_an_ensemble_is_not_known_by_its_name() -> None:
+def test_an_ensemble_is_not_known_by_its_name():
     """Its parameters name networks."""
     from pipelines.data.user_code import is_known_class
 
@@ -156,7 +148,7 @@ def test_an_ensemble_is_not_known_by_its_name() -> None:
     assert is_known_class("sklearn.naive_bayes.GaussianNB")
 
 
-def test_the_advice_to_resume_names_what_must_be_named_again(folder: Path) -> None:
+def test_the_advice_to_resume_names_what_must_be_named_again(folder):
     module = importlib.import_module("pipelines.cross_validate")
     options = module.Options(estimator=("knn", "evil.Drop"), cv=f"{folder}/my evil.py:drop")
     words = shlex.split(resume_words("cross_validate", folder / "run", options))

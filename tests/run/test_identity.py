@@ -7,7 +7,6 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -26,7 +25,7 @@ SMALL = ["--limit", "150", *ON_THREADS, "--quiet"]
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def mine(tmp_path, monkeypatch):
     """A folder with a function that makes folds, which imports its neighbour."""
     (tmp_path / "mine.py").write_text(FOLDS)
     (tmp_path / "sizes.py").write_text("N = 3\n")
@@ -37,7 +36,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def stopped(command: str, folder: Path, *options: str) -> tuple[Path, list[str]]:
+def stopped(command, folder, *options):
     """A run that has everything to do but its page, and the words that resume it."""
     main = importlib.import_module(f"pipelines.{command}").main
     assert main([*SMALL, *options, "--results", str(folder)]) == 0
@@ -47,7 +46,7 @@ def stopped(command: str, folder: Path, *options: str) -> tuple[Path, list[str]]
     return folder, ["--resume", str(folder), "--quiet"]
 
 
-def refused(command: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(command, words, capsys):
     capsys.readouterr()
     assert importlib.import_module(f"pipelines.{command}").main(words) == 2
     message = capsys.readouterr().err
@@ -56,9 +55,7 @@ def refused(command: str, words: list[str], capsys: pytest.CaptureFixture[str]) 
     return message
 
 
-def test_a_function_is_its_source_and_what_it_imports_beside_it(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_is_its_source_and_what_it_imports_beside_it(mine, capsys):
     from pipelines.svm_grid import main
 
     cv = ["--cv", f"{mine}/mine.py:folds"]
@@ -82,7 +79,7 @@ def test_a_function_is_its_source_and_what_it_imports_beside_it(
     assert main([*again, *cv]) == 0, "what was accepted is what it goes by now"
 
 
-def stop(run: Path) -> None:
+def stop(run):
     (run / "run.json").write_text(json.dumps(record(run) | {"status": "stopped", "files": {}}))
 
 
@@ -113,14 +110,14 @@ def stop(run: Path) -> None:
     ],
 )
 def test_a_file_is_its_content(
-    command: str,
-    option: str,
-    before: str,
-    after: str,
-    extra_options: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command,
+    option,
+    before,
+    after,
+    extra_options,
+    tmp_path,
+    capsys,
+):
     path = tmp_path / "named.yaml"
     path.write_text(before)
     run, again = stopped(command, tmp_path / "run", f"--{option}", str(path), *extra_options)
@@ -131,9 +128,7 @@ def test_a_file_is_its_content(
     assert record(run)["accepted"] == []
 
 
-def test_personal_vectors_of_a_graph_are_their_content(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_personal_vectors_of_a_graph_are_their_content(tmp_path, capsys):
     from pipelines.pagerank import main
 
     (tmp_path / "edges.csv").write_text("from,to\nx,y\ny,z\nz,x\n")
@@ -154,9 +149,7 @@ class Nearest(KNeighborsClassifier):
 """
 
 
-def test_an_estimator_is_its_source_for_resume_and_extend(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_estimator_is_its_source_for_resume_and_extend(mine, capsys):
     from pipelines.cross_validate import main
 
     path = mine / "own_estimator.py"
@@ -186,7 +179,7 @@ def test_an_estimator_is_its_source_for_resume_and_extend(
     assert list(accepted["changed"]) == ["own_estimator.py"]
 
 
-def test_an_extension_may_have_other_estimators(mine: Path) -> None:
+def test_an_extension_may_have_other_estimators(mine):
     """Only code that both runs have is compared."""
     from pipelines.cross_validate import main
 
@@ -198,26 +191,24 @@ def test_an_extension_may_have_other_estimators(mine: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("identity") / "run"
     return stopped("svm_grid", folder, "--n-c", "1", "--n-gamma", "1", "--folds", "2")[0]
 
 
 @pytest.fixture
-def run(grid: Path, tmp_path: Path) -> Path:
+def run(grid, tmp_path):
     return shutil.copytree(grid, tmp_path / "run")
 
 
-def other_version(package: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(name: str) -> str:
+def other_version(package, number, monkeypatch):
+    def version(name):
         return number if name == package else metadata.version(name)
 
     monkeypatch.setattr(identity, "version", version)
 
 
-def test_another_version_is_refused_with_both_named(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused_with_both_named(run, capsys, monkeypatch):
     from pipelines import svm_grid
 
     was = record(run)["identity"]["versions"]["scikit-learn"]
@@ -231,14 +222,12 @@ def test_another_version_is_refused_with_both_named(
     assert record(run)["options"]["accept_changed"] is True
 
 
-def test_a_dry_run_refuses_it_too(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_refuses_it_too(run, capsys, monkeypatch):
     other_version("numpy", "1.0.1", monkeypatch)
     assert "numpy was" in refused("svm_grid", ["--resume", str(run), "--dry-run"], capsys)
 
 
-def test_what_decides_no_result_may_differ(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_decides_no_result_may_differ(run, monkeypatch):
     """Another Python, Dask or pandas; and how a package was built."""
     from pipelines.svm_grid import main
 
@@ -255,16 +244,12 @@ def test_what_decides_no_result_may_differ(run: Path, monkeypatch: pytest.Monkey
     assert record(run)["accepted"] == []
 
 
-def test_another_version_of_this_program_is_another(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_this_program_is_another(run, capsys, monkeypatch):
     monkeypatch.setattr(identity, "_this_program", lambda: "0.2.0, sources abc")
     assert "pleasingly was 0.1.0" in refused("svm_grid", ["--resume", str(run)], capsys)
 
 
-def test_a_finished_run_computes_nothing_and_says_what_changed_since(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_computes_nothing_and_says_what_changed_since(run, capsys, monkeypatch):
     from pipelines.svm_grid import main
 
     (run / "run.json").write_text(json.dumps(record(run) | {"status": "finished"}))
@@ -276,9 +261,7 @@ def test_a_finished_run_computes_nothing_and_says_what_changed_since(
     assert f"its answer is of before: numpy was {was} and is 1.0.1" in capsys.readouterr().out
 
 
-def test_a_run_from_before_is_resumed_and_says_what_is_not_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_from_before_is_resumed_and_says_what_is_not_known(tmp_path, capsys):
     from pipelines.svm_grid import main
 
     run = shutil.copytree(KEPT / "svm_grid-interrupted", tmp_path / "run")
@@ -294,7 +277,7 @@ def test_a_run_from_before_is_resumed_and_says_what_is_not_known(
     assert len(record(run)["accepted"]) == 1
 
 
-def test_a_moved_file_with_the_same_content_is_the_same(mine: Path) -> None:
+def test_a_moved_file_with_the_same_content_is_the_same(mine):
     (mine / "elsewhere").mkdir()
     for name in ("mine.py", "sizes.py"):
         shutil.copy(mine / name, mine / "elsewhere" / name)
@@ -304,9 +287,7 @@ def test_a_moved_file_with_the_same_content_is_the_same(mine: Path) -> None:
     assert first == second
 
 
-def test_a_run_goes_on_with_files_that_were_moved(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_goes_on_with_files_that_were_moved(mine, capsys):
     from pipelines.svm_grid import main
 
     cv = ["--cv", f"{mine}/mine.py:folds"]
@@ -325,7 +306,7 @@ def test_a_run_goes_on_with_files_that_were_moved(
     assert main([*extension, "--results", str(mine / "wider")]) == 0
 
 
-def test_packages_with_relative_imports_are_followed(mine: Path) -> None:
+def test_packages_with_relative_imports_are_followed(mine):
     package = mine / "own_package"
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("from .base import A\n")
@@ -346,7 +327,7 @@ def test_packages_with_relative_imports_are_followed(mine: Path) -> None:
     )
 
 
-def test_an_installed_package_is_its_version() -> None:
+def test_an_installed_package_is_its_version():
     assert identity.content_of("joblib.memory:Memory") == (
         {},
         {"joblib": metadata.version("joblib")},
@@ -354,9 +335,7 @@ def test_an_installed_package_is_its_version() -> None:
     assert identity.content_of("json:JSONDecoder") == ({}, {})
 
 
-def test_rows_of_a_candidate_that_an_accepted_grid_moved_are_not_anothers(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_a_candidate_that_an_accepted_grid_moved_are_not_anothers(mine, capsys):
     from pipelines.cross_validate import main
 
     grid = mine / "grid.yaml"
@@ -374,9 +353,7 @@ def test_rows_of_a_candidate_that_an_accepted_grid_moved_are_not_anothers(
         assert record(run)[name] == record(fresh)[name]
 
 
-def test_an_edited_space_is_refused_even_where_changes_are_accepted(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_edited_space_is_refused_even_where_changes_are_accepted(mine, capsys):
     space = mine / "space.yaml"
     space.write_text((ROOT / "pipelines/nn/spaces/mlp.yaml").read_text())
     options = ["--space", str(space), "--n-bootstrap", "1", "--n-tuning", "1", "--max-epochs", "1"]
@@ -389,7 +366,7 @@ def test_an_edited_space_is_refused_even_where_changes_are_accepted(
     assert "or accept it" not in message
 
 
-def test_two_files_of_one_name_are_both_compared(mine: Path) -> None:
+def test_two_files_of_one_name_are_both_compared(mine):
     names = []
     for folder in ("a", "b"):
         (mine / folder).mkdir()
@@ -414,13 +391,13 @@ def test_two_files_of_one_name_are_both_compared(mine: Path) -> None:
     assert identity.identity_of(options(), ()) != before
 
 
-def test_a_file_in_a_checkout_brings_none_of_this_program() -> None:
+def test_a_file_in_a_checkout_brings_none_of_this_program():
     imported = set(user_code._imported(Path(__file__), ROOT))
     assert ROOT / "tests" / "command_runs.py" in imported
     assert not [path for path in imported if path.is_relative_to(ROOT / "pipelines")]
 
 
-def test_a_home_that_is_not_known_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_home_that_is_not_known_is_one_line(capsys):
     from pipelines.svm_grid import main
 
     assert main(["--cv", "~nobody-of-that-name/x.py:folds", *SMALL]) == 2

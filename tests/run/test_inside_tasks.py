@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +24,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=["threads", "processes"])
-def outer(request: pytest.FixtureRequest) -> Iterator[Client]:
+def outer(request):
     """Two workers of one thread each: a task that waits for others has half of them."""
-    how: dict[str, Any] = {"processes": request.param == "processes", "dashboard_address": ":0"}
+    how = {"processes": request.param == "processes", "dashboard_address": ":0"}
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, **how) as cluster,
         Client(cluster) as client,
@@ -36,24 +34,22 @@ def outer(request: pytest.FixtureRequest) -> Iterator[Client]:
         yield client
 
 
-def run(command: str, folder: str, cluster: str) -> str:
+def run(command, folder, cluster):
     options = {"results": folder, "cluster": cluster, "quiet": True, "dashboard": "off"}
     result = import_module(f"pipelines.{command}").run(**options, **SMALL[command])
     return str(result.record["status"])
 
 
-def run_as_task(outer: Client, *how: Any) -> Any:
+def run_as_task(outer, *how):
     return outer.submit(run, *how, pure=False).result(timeout=120)
 
 
-def has_processes(outer: Client) -> bool:
+def has_processes(outer):
     return not outer.scheduler.address.startswith("inproc")
 
 
 @pytest.mark.parametrize("command", SMALL)
-def test_a_command_within_a_task_has_threads_of_its_own(
-    command: str, outer: Client, tmp_path: Path
-) -> None:
+def test_a_command_within_a_task_has_threads_of_its_own(command, outer, tmp_path):
     if command == "data_parallel":
         with pytest.raises(InputError, match="must use worker processes"):
             run_as_task(outer, command, str(tmp_path / "run"), "threads")
@@ -63,9 +59,7 @@ def test_a_command_within_a_task_has_threads_of_its_own(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", SMALL)
-def test_a_command_within_a_task_has_processes_of_its_own_where_it_may(
-    command: str, outer: Client, tmp_path: Path
-) -> None:
+def test_a_command_within_a_task_has_processes_of_its_own_where_it_may(command, outer, tmp_path):
     if has_processes(outer):
         with pytest.raises(ClusterError, match=r"may start no others.*address of that worker's"):
             run_as_task(outer, command, str(tmp_path / "run"), "local")
@@ -76,9 +70,7 @@ def test_a_command_within_a_task_has_processes_of_its_own_where_it_may(
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", ["processes"], indirect=True)  # only they have an address
 @pytest.mark.parametrize("command", SMALL)
-def test_a_command_within_a_task_takes_the_workers_of_its_own_cluster(
-    command: str, outer: Client, tmp_path: Path
-) -> None:
+def test_a_command_within_a_task_takes_the_workers_of_its_own_cluster(command, outer, tmp_path):
     tasks = [
         outer.submit(run, command, str(tmp_path / f"run-{i}"), outer.scheduler.address, pure=False)
         for i in range(2)  # on every worker, so that no thread is left but by who waits
@@ -86,7 +78,7 @@ def test_a_command_within_a_task_takes_the_workers_of_its_own_cluster(
     assert outer.gather(tasks) == ["finished", "finished"]
 
 
-def search(on_own_cluster: bool) -> float:
+def search(on_own_cluster):
     from sklearn.datasets import load_iris
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -102,6 +94,6 @@ def search(on_own_cluster: bool) -> float:
 
 
 @pytest.mark.parametrize("on_own_cluster", [True, False])
-def test_a_search_within_a_task(on_own_cluster: bool, outer: Client) -> None:
+def test_a_search_within_a_task(on_own_cluster, outer):
     tasks = [outer.submit(search, on_own_cluster, pure=False) for _ in range(2)]
     assert outer.gather(tasks) == [pytest.approx(search(False))] * 2

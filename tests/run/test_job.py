@@ -16,7 +16,7 @@ from pipelines.svm_grid import Options
 from pipelines.svm_search.record import SvmRecord
 
 
-def test_options_are_written_as_they_are_typed() -> None:
+def test_options_are_written_as_they_are_typed():
     words = words_of(
         Options, {"n_c": 12, "log_c": (-3, 6.5), "quiet": True, "dry_run": False, "limit": None}
     )
@@ -25,7 +25,7 @@ def test_options_are_written_as_they_are_typed() -> None:
         words_of(Options, {"n_d": 1})
 
 
-def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_run_comes_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Another session's, which ends later.
     other = Path("results", "svm_grid-other", names.RECORD)
@@ -42,7 +42,7 @@ def test_the_folder_of_the_run_comes_back(tmp_path: Path, monkeypatch: pytest.Mo
     assert svm_grid.run(results="mine", dry_run=True).path == Path("mine")
 
 
-def test_bad_input_is_raised_in_pythons_words() -> None:
+def test_bad_input_is_raised_in_pythons_words():
     with pytest.raises(InputError, match=r"^n_c must be at least 1") as caught:
         svm_grid.run(n_c=0)
     assert "--" not in str(caught.value)

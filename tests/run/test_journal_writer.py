@@ -12,7 +12,7 @@ from pipelines.run.progress import RunProgress
 UNITS: list[Any] = [SimpleNamespace(name="a", cost=1.0), SimpleNamespace(name="b", cost=2.0)]
 
 
-def test_a_task_is_written_down_as_it_arrives() -> None:
+def test_a_task_is_written_down_as_it_arrives():
     journal = Mock()
     journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     outcome = Outcome(UNITS[0], "r", None, "here", 5.0, 0.25, memory={"peak_memory": 7})
@@ -30,7 +30,7 @@ def test_a_task_is_written_down_as_it_arrives() -> None:
     )
 
 
-def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> None:
+def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part():
     journal = Mock()
     journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     journal_writer.update(ProgressEvent("a", 0.2))
@@ -57,14 +57,14 @@ def test_rows_of_a_task_at_work_are_written_down_by_the_name_of_their_part() -> 
     assert journal.append.call_count == 2
 
 
-def test_what_compiled_is_said_and_its_seconds() -> None:
+def test_what_compiled_is_said_and_its_seconds():
     journal = Mock()
     journal_writer = JournalWriter(journal, RunProgress(), UNITS)
     journal_writer.record(Outcome(UNITS[0], "r", None, "here", 5.0, 9.0, 8.5), [])
     assert journal.append.call_args.args[0]["compile_seconds"] == 8.5
 
 
-def test_tasks_of_a_batch_are_stored_together() -> None:
+def test_tasks_of_a_batch_are_stored_together():
     for part in (None, ""):
         journal = Mock()
         journal_writer = JournalWriter(journal, RunProgress(), UNITS)

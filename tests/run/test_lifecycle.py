@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +18,11 @@ from pipelines.svm_grid import SVMSearchJob
 SVM_GRID = SVMSearchJob()
 
 
-def options_of(path: Path) -> RunOptions:
+def options_of(path):
     return RunOptions(results=str(path))
 
 
-def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path) -> None:
+def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path):
     """Refused at any time of the first: before its first task, in its midst, at its end."""
     path = tmp_path / "run"
     with open_session(SVM_GRID, options_of(path), quiet_echo) as first:
@@ -46,9 +44,7 @@ def test_a_second_start_in_the_same_folder_leaves_the_first_alone(tmp_path: Path
     assert (path / "run.json").exists()
 
 
-def test_a_folder_made_in_vain_is_gone_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_made_in_vain_is_gone_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for options in (options_of(tmp_path / "run"), RunOptions()):
         with pytest.raises(InputError, match="no"), open_session(SVM_GRID, options, quiet_echo):
@@ -61,26 +57,26 @@ def test_a_folder_made_in_vain_is_gone_again(
     assert list(tmp_path.iterdir()) == []
 
 
-def begin_and_stop(path: Path) -> None:
+def begin_and_stop(path):
     with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise KeyboardInterrupt
 
 
-def begin_and_import(path: Path, cause: BaseException | None) -> None:
+def begin_and_import(path, cause):
     with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="running")
         raise ImportError("initialization failed") from cause
 
 
-def test_a_run_that_is_stopped_while_it_imports_is_stopped_in_order(tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_while_it_imports_is_stopped_in_order(tmp_path):
     with pytest.raises(RunStopped, match=r"^stopped on request; nothing has finished yet in "):
         begin_and_import(tmp_path / "run", KeyboardInterrupt())
     with pytest.raises(ImportError, match="initialization"):
         begin_and_import(tmp_path / "other", None)
 
 
-def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
+def test_no_rows_are_promised_where_nothing_is_finished(tmp_path):
     path = tmp_path / "run"
     with pytest.raises(
         RunStopped, match=r"^stopped on request; nothing has finished yet in "
@@ -89,7 +85,7 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
     assert "rows are in" not in str(none.value)
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": []}
 
-    def go_on(*lines: dict[str, Any]) -> None:
+    def go_on(*lines):
         with open_session(SVM_GRID, RunOptions(resume=str(path)), quiet_echo) as session:
             for entry in lines:
                 session.journal.append(entry)
@@ -100,13 +96,11 @@ def test_no_rows_are_promised_where_nothing_is_finished(tmp_path: Path) -> None:
             go_on(*lines)
 
 
-def test_fits_that_failed_are_not_said_to_be_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fits_that_failed_are_not_said_to_be_finished(tmp_path, monkeypatch):
     row = {"strategy": "never", "ranks": 1, "repeat": 0, "epoch": 0, "status": "failed: OSError"}
     line = {"task": "a", "worker": "tcp://w", "started": 1.0, "seconds": 1.0, "rows": [row]}
 
-    def stop(name: str, unfinished: str) -> None:
+    def stop(name, unfinished):
         monkeypatch.setattr(DataParallel, "unfinished", lambda job, path, done: unfinished)
         with open_session(DataParallel(), options_of(tmp_path / name), quiet_echo) as session:
             session.folder.update(options={}, status="running")
@@ -119,14 +113,14 @@ def test_fits_that_failed_are_not_said_to_be_finished(
         stop("some", "never on 1 up to step 7")
 
 
-def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path):
     path = tmp_path / "my run"
     with pytest.raises(RunStopped, match=f"pleasingly svm-grid --resume '{path}'$"):
         begin_and_stop(path)
     assert RunFolder.open(path, "svm_grid").record["reason"] == "stopped on request"
 
 
-def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path: Path) -> None:
+def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path):
     path = tmp_path / "run"
     with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
         session.folder.update(options={}, status="stopped", reason="stopped on request")
@@ -150,13 +144,11 @@ def test_a_finished_run_stays_finished_and_forgets_why_it_once_stopped(tmp_path:
     assert RunFolder.open(path, "svm_grid").record["status"] == "finished"
 
 
-def test_a_full_disk_does_not_make_a_run_look_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(file: int) -> None:
+def test_a_full_disk_does_not_make_a_run_look_finished(tmp_path, monkeypatch):
+    def full(file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def finish(path: Path) -> None:
+    def finish(path):
         with open_session(SVM_GRID, options_of(path), quiet_echo) as session:
             session.folder.update(options={}, status="running")
             monkeypatch.setattr("os.fsync", full)
@@ -176,10 +168,8 @@ def test_a_full_disk_does_not_make_a_run_look_finished(
         RuntimeError("can't start new thread"),
     ],
 )
-def test_a_lack_of_memory_is_one_line_however_it_is_said(
-    error: Exception, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def action() -> None:
+def test_a_lack_of_memory_is_one_line_however_it_is_said(error, capsys):
+    def action():
         raise error
 
     assert exit_status("pagerank", action) == 1

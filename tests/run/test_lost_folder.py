@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -23,15 +21,15 @@ KIND = dict.fromkeys(SMALL, "threads") | {"data_parallel": "local"}  # whose ran
 FOREIGN = {"run.json": "somebody else's", "cv_results.parquet": "of another run"}
 
 
-def delete(folder: Path) -> None:
+def delete(folder):
     shutil.rmtree(folder)
 
 
-def rename(folder: Path) -> None:
+def rename(folder):
     folder.rename(folder.with_name("elsewhere"))
 
 
-def replace(folder: Path) -> None:
+def replace(folder):
     shutil.rmtree(folder)
     folder.mkdir()
     for name, content in FOREIGN.items():
@@ -39,16 +37,16 @@ def replace(folder: Path) -> None:
 
 
 def run(
-    command: str,
-    what: Callable[[Path], None],
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> int:
+    command,
+    what,
+    folder,
+    monkeypatch,
+):
     """Run a command whose folder that happens to when its last record is written."""
     monkeypatch.setattr("pipelines.run_folder.journal.SECONDS_BETWEEN_LOOKS", 0.0)
     store, n = Journal._store, 0
 
-    def disturbed(self: Journal, line: bytes) -> None:
+    def disturbed(self, line):
         nonlocal n
         store(self, line)
         n += 1
@@ -57,7 +55,7 @@ def run(
 
     monkeypatch.setattr(Journal, "_store", disturbed)
     words = [*SMALL[command].split(), "--cluster", KIND[command], "--results", str(folder)]
-    status: int = import_module(f"pipelines.{command}").main(words)
+    status = import_module(f"pipelines.{command}").main(words)
     assert n == 1, "it computed on"
     return status
 
@@ -73,12 +71,12 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("what", [delete, replace])
 def test_what_is_lost_is_said_and_nothing_written_in_its_place(
-    command: str,
-    what: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command,
+    what,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     folder = tmp_path / "run"
     assert run(command, what, folder, monkeypatch) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -94,11 +92,11 @@ def test_what_is_lost_is_said_and_nothing_written_in_its_place(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_renamed_folder_is_where_it_goes_on(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     folder, now = tmp_path / "run", tmp_path / "elsewhere"
     assert run(command, rename, folder, monkeypatch) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -112,16 +110,14 @@ def test_a_renamed_folder_is_where_it_goes_on(
     assert main(["--resume", str(now), "--cluster", KIND[command], "--quiet"]) == 0
 
 
-def test_a_folder_put_there_before_the_first_task_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_put_there_before_the_first_task_stays(tmp_path, monkeypatch):
     """What ends a run that has not begun removes the folder that it made, and no other."""
     from pipelines import svm_grid
 
     monkeypatch.setattr("pipelines.run_folder.journal.SECONDS_BETWEEN_LOOKS", 0.0)
     folder = tmp_path / "run"
 
-    def interrupted(*_: object, **__: object) -> None:
+    def interrupted(*_, **__):
         replace(folder)
         raise KeyboardInterrupt
 

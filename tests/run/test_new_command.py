@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ TARGETS = np.array([1.0, 2.0, 2.0, 3.0, 10.0] * 8)
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def table(tmp_path, monkeypatch):
     """A table of numbers; the command is registered."""
     registered = commands.Command("tests.run.toy", "the constant nearest to a target")
     monkeypatch.setitem(commands.COMMANDS, "constant", registered)
@@ -27,9 +26,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_command_of_one_file_has_all_that_others_have(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_of_one_file_has_all_that_others_have(table, tmp_path, capsys):
     run = tmp_path / "run"
     words = ["--dataset", str(table), "--target", "y", "--cluster", "threads"]
     assert main(["constant", *words, "--results", str(run)]) == 0
@@ -69,9 +66,7 @@ def test_a_command_of_one_file_has_all_that_others_have(
     assert "constant.csv" in capsys.readouterr().err
 
 
-def test_its_schemas_are_those_of_its_runs(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_schemas_are_those_of_its_runs(table, tmp_path, capsys):
     run = toy.run(dataset=str(table), target="y", cluster="threads", results=tmp_path / "run")
     record = json.loads((run / "run.json").read_text())
     for name, wrong in (("constant", "two"), ("constant", None)):
@@ -83,9 +78,9 @@ def test_its_schemas_are_those_of_its_runs(
 
 
 def test_an_answer_that_breaks_its_schema_ends_the_run_in_a_line(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def answer(*_: object) -> toy.ConstantAnswer:
+    table, tmp_path, monkeypatch, capsys
+):
+    def answer(*_):
         return toy.ConstantAnswer.of({"constant": float("nan"), "n_failed": -1})
 
     monkeypatch.setattr(toy.Constant, "answer", answer)

@@ -14,18 +14,18 @@ from pipelines.run.predict import PredictOptions
 from pipelines.svm_grid import Options
 
 
-def parse(*argv: str) -> tuple[Options, dict[str, object]]:
+def parse(*argv):
     return parse_options(Options, "svm_grid", "what it does", argv)
 
 
-def test_no_option_gives_the_defaults() -> None:
+def test_no_option_gives_the_defaults():
     options, given_options = parse()
     assert options == Options(data_dir=str(Path("data").absolute()))
     assert given_options == {}
     assert (options.dataset, options.decision, options.folds) == ("digits", "ovo", 5)
 
 
-def test_every_kind_of_option_is_read() -> None:
+def test_every_kind_of_option_is_read():
     options, given_options = parse(
         "--dataset",
         "my.csv",
@@ -43,14 +43,14 @@ def test_every_kind_of_option_is_read() -> None:
     assert set(given_options) == {"dataset", "n_c", "log_c", "quiet", "decision"}
 
 
-def test_a_value_of_a_kept_run_that_is_not_among_the_choices_is_refused() -> None:
+def test_a_value_of_a_kept_run_that_is_not_among_the_choices_is_refused():
     """argparse refuses those that are given; a run's record may have been changed by hand."""
     with pytest.raises(InputError) as caught:
         check_options(Options(decision="all"))
     assert str(caught.value) == "--decision must be one of ovo, ovr, got all"
 
 
-def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path) -> None:
+def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path):
     (tmp_path / "a.png").touch()
     argv = ["--image", str(tmp_path / "." / "a.png"), "none.png", "--image", "c.png"]
     options, _ = parse_options(BaggingOptions, "nn_bagging", "what it does", argv)
@@ -88,7 +88,7 @@ def test_an_option_of_several_values_may_be_given_more_than_once(tmp_path: Path)
         (["--results", "a", "--resume", "b"], "--results and --resume cannot be combined"),
     ],
 )
-def test_a_broken_rule_is_one_line_that_names_it(argv: list[str], words: str) -> None:
+def test_a_broken_rule_is_one_line_that_names_it(argv, words):
     with pytest.raises(InputError) as caught:
         parse(*argv)
     assert words in str(caught.value)
@@ -96,12 +96,12 @@ def test_a_broken_rule_is_one_line_that_names_it(argv: list[str], words: str) ->
 
 
 @pytest.mark.parametrize("option", ["--n-bootstrap", "--n-tuning"])
-def test_an_ensemble_is_bounded_too(option: str) -> None:
+def test_an_ensemble_is_bounded_too(option):
     with pytest.raises(InputError, match=f"{option} must be at most 10,000, got 100000000"):
         parse_options(BaggingOptions, "nn_bagging", "what it does", [option, "100000000"])
 
 
-def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_says_every_option_and_its_default(capsys):
     with pytest.raises(SystemExit) as caught:
         parse("--help")
     assert caught.value.code == 0
@@ -110,14 +110,14 @@ def test_help_says_every_option_and_its_default(capsys: pytest.CaptureFixture[st
     assert "--log-c FROM TO bounds of log10 C; by default -3 6 for images, -2 4 for" in text
 
 
-def test_a_resumed_run_keeps_what_was_recorded() -> None:
+def test_a_resumed_run_keeps_what_was_recorded():
     recorded = {"n_c": 3, "log_c": [-1.0, 2.0], "data_dir": "there", "workers": 7, "quiet": True}
     options = options_of_resumed_run(Options, recorded, {"workers": 2, "n_c": 3}, Path("r"))
     assert (options.n_c, options.log_c, options.data_dir) == (3, (-1.0, 2.0), "there")
     assert (options.workers, options.quiet) == (2, False)
 
 
-def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
+def test_a_resumed_run_stays_on_its_cluster_until_another_is_named():
     recorded = {"cluster": "slurm", "profile": "sulis", "adaptive": [1, 4], "dashboard": "off"}
     same = options_of_resumed_run(Options, recorded, {}, Path("r"))
     assert (same.cluster, same.profile, same.adaptive) == ("slurm", "sulis", (1, 4))
@@ -128,14 +128,12 @@ def test_a_resumed_run_stays_on_its_cluster_until_another_is_named() -> None:
     assert here.dashboard == "off"
 
 
-def test_a_resumed_run_refuses_a_changed_option() -> None:
+def test_a_resumed_run_refuses_a_changed_option():
     with pytest.raises(InputError, match="--folds must stay 5 when resuming r, got 3; remove it"):
         options_of_resumed_run(Options, {"folds": 5}, {"folds": 3}, Path("r"))
 
 
-def test_paths_are_recorded_absolute_and_names_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_recorded_absolute_and_names_stay(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").touch()
     (tmp_path / "digits").mkdir()
@@ -165,7 +163,7 @@ class WithArguments:
         ("a -- b", WithArguments(Path("a"), Path("b"))),
     ],
 )
-def test_arguments_stand_anywhere(argv: str, expected: WithArguments) -> None:
+def test_arguments_stand_anywhere(argv, expected):
     options, given_options = parse_options(WithArguments, "toy", "what it does", argv.split())
     assert options == expected
     assert given_options == {
@@ -184,19 +182,19 @@ def test_arguments_stand_anywhere(argv: str, expected: WithArguments) -> None:
         ("a --table b", "--table is not an option of this command"),
     ],
 )
-def test_arguments_that_cannot_be_are_refused(argv: str, words: str) -> None:
+def test_arguments_that_cannot_be_are_refused(argv, words):
     with pytest.raises(InputError) as caught:
         parse_options(WithArguments, "toy", "what it does", argv.split())
     assert words in caught.value.flagged()
 
 
-def test_every_command_has_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_its_version(capsys):
     with pytest.raises(SystemExit) as caught:
         parse("--version")
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"pleasingly {__version__}\n"
 
 
-def test_predict_says_where_a_table_goes() -> None:
+def test_predict_says_where_a_table_goes():
     with pytest.raises(InputError, match="predict takes the file as TABLE, after RUN"):
         parse_options(PredictOptions, "svm_grid predict", "what it does", ["r", "--dataset", "x"])

@@ -13,11 +13,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dask
 import numpy as np
@@ -46,7 +44,7 @@ N_ROWS, N_FEATURES = 4000, 100
 HOST_BYTES, DEVICE_BYTES = 5 * N_ROWS + N_ROWS * N_FEATURES, 4 * N_ROWS * N_FEATURES
 
 
-def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
+def data_on(device, n_rows=N_ROWS):
     X = np.random.default_rng(0).integers(0, 256, (n_rows, N_FEATURES), dtype=np.uint8)
     y = (np.arange(n_rows) % 2).astype(np.int32)
     return FoldedData(
@@ -61,11 +59,11 @@ def data_on(device: str, n_rows: int = N_ROWS) -> FoldedData:
     )
 
 
-def total_on_gpu(data: FoldedData, task: Number) -> tuple[int, float]:
+def total_on_gpu(data, task):
     return os.getpid(), float(np.sum(data.scaled("gpu")))
 
 
-def total_on_each(data: FoldedData, task: Number) -> tuple[int, float]:
+def total_on_each(data, task):
     """With as many workers as the task costs, each of which waits for all others."""
     here = Path(os.environ["GPU_STAND_IN"]).with_name(f"present-{task.cost:g}")
     here.mkdir(exist_ok=True)
@@ -75,11 +73,11 @@ def total_on_each(data: FoldedData, task: Number) -> tuple[int, float]:
     return total_on_gpu(data, task)
 
 
-def total_on_cpu(data: FoldedData, task: Number) -> float:
+def total_on_cpu(data, task):
     return float(np.sum(data.scaled("cpu")))
 
 
-def total_of_one_that_dies(data: FoldedData, task: Number) -> tuple[int, float]:
+def total_of_one_that_dies(data, task):
     (died := Path(os.environ["GPU_STAND_IN"]).with_name("died")).touch(exist_ok=True)
     if task.value == 3 and not died.read_text():
         died.write_text("once")
@@ -88,20 +86,20 @@ def total_of_one_that_dies(data: FoldedData, task: Number) -> tuple[int, float]:
     return total_on_gpu(data, task)
 
 
-def out_of_memory(data: FoldedData) -> Any:
+def out_of_memory(data):
     raise RuntimeError("the card has 12 bytes left")
 
 
-def transfers(dask_worker: Nanny) -> list[tuple[str, str]]:
+def transfers(dask_worker):
     log = dask_worker.transfer_incoming_log
     return [(entry["who"], str(key)) for entry in log for key in entry["keys"]]
 
 
-def sizes(dask_scheduler: Scheduler) -> dict[str, int]:
+def sizes(dask_scheduler):
     return {str(key): task.nbytes for key, task in dask_scheduler.tasks.items() if task.who_has}
 
 
-def kept() -> int:
+def kept():
     gc.collect()
     return sum(len(placement) for placement in gc.get_objects() if isinstance(placement, Placement))
 
@@ -109,15 +107,15 @@ def kept() -> int:
 HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
 
 
-def worker_on(host: str, security: Security) -> dict[str, object]:
+def worker_on(host, security):
     options = {"host": host, "nthreads": 1, "security": security, "dashboard": False}
     return {"cls": Nanny, "options": options}
 
 
 @pytest.fixture
 def two_hosts(
-    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
-) -> Iterator[tuple[SpecCluster, Client]]:
+    gpu_stand_in,
+):
     security = Security.temporary()
     scheduler = {
         "host": "127.0.0.1",
@@ -139,7 +137,7 @@ def two_hosts(
         yield cluster, client
 
 
-def assert_one_came_over_the_network(client: Client) -> None:
+def assert_one_came_over_the_network(client):
     while sum("place-" in str(held) for held in client.has_what().values()) < 4:
         time.sleep(0.05)
     counted = Counter(
@@ -155,9 +153,7 @@ def assert_one_came_over_the_network(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_the_data_go_once_to_a_host_and_once_to_a_device(
-    two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
-) -> None:
+def test_the_data_go_once_to_a_host_and_once_to_a_device(two_hosts, gpu_stand_in):
     cluster, client = two_hosts
     runner, data = OnCluster(client), data_on("gpu")
     outcomes = list(runner.outcomes(total_on_each, data, [Number(i, 4) for i in range(8)]))
@@ -188,15 +184,13 @@ def test_the_data_go_once_to_a_host_and_once_to_a_device(
     wait_until_nothing_is_held(client)
 
 
-def wait_until_nothing_is_held(client: Client) -> None:
+def wait_until_nothing_is_held(client):
     while any(client.has_what().values()) or any(client.run(kept).values()):
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_what_died_with_a_worker_is_placed_anew(
-    n_workers: int, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
-) -> None:
+def test_what_died_with_a_worker_is_placed_anew(n_workers, gpu_stand_in):
     """Where it was the only one the data are scattered again."""
     with open_cluster("local", n_workers) as client:
         runner, tasks = OnCluster(client), [Number(i) for i in range(12)]
@@ -212,7 +206,7 @@ def test_what_died_with_a_worker_is_placed_anew(
         wait_until_nothing_is_held(client)
 
 
-def test_an_error_of_placing_is_that_of_each_task(one_worker: Client) -> None:
+def test_an_error_of_placing_is_that_of_each_task(one_worker):
     data = replace(data_on("cpu"), place=out_of_memory)
     outcomes = list(OnCluster(one_worker).outcomes(total_on_cpu, data, [Number(1), Number(2)]))
     assert [outcome.error for outcome in outcomes] == 2 * [
@@ -221,16 +215,14 @@ def test_an_error_of_placing_is_that_of_each_task(one_worker: Client) -> None:
 
 
 class OnAGpu(WorkerPlugin):
-    def setup(self, worker: Any) -> None:
+    def setup(self, worker):
         import torch_cuda
 
         torch_cuda.install()
 
 
 @pytest.mark.slow
-def test_images_of_networks_go_once_to_a_device(
-    two_hosts: tuple[SpecCluster, Client], gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
-) -> None:
+def test_images_of_networks_go_once_to_a_device(two_hosts, gpu_stand_in):
     client, data = two_hosts[1], replace(data_on("gpu", 300), place=None)
     plan = Trainings.draw(
         data.y,
@@ -258,7 +250,7 @@ def test_images_of_networks_go_once_to_a_device(
     assert 0 < max(n for _, n in to_host if n != nbytes) < nbytes
 
 
-def test_on_cpus_nothing_is_placed_but_by_tasks(four_workers: Client) -> None:
+def test_on_cpus_nothing_is_placed_but_by_tasks(four_workers):
     """What they derive from the data is freed with these."""
     runner, data = OnCluster(four_workers), data_on("cpu")
     totals = {o.result for o in runner.outcomes(total_on_cpu, data, [Number(i) for i in range(20)])}
@@ -272,7 +264,7 @@ def test_on_cpus_nothing_is_placed_but_by_tasks(four_workers: Client) -> None:
         time.sleep(0.05)
 
 
-def test_what_cannot_be_placed_fails_in_its_tasks(four_workers: Client) -> None:
+def test_what_cannot_be_placed_fails_in_its_tasks(four_workers):
     """Without cupy: the rows of the run say why, and the cluster lives."""
     outcomes = list(OnCluster(four_workers).outcomes(total_on_gpu, data_on("gpu"), [Number(1)]))
     assert [outcome.error for outcome in outcomes] == [
@@ -280,14 +272,14 @@ def test_what_cannot_be_placed_fails_in_its_tasks(four_workers: Client) -> None:
     ]
 
 
-def where_arrays_begin(problem: Problem, task: Number) -> list[tuple[bool, bool]]:
+def where_arrays_begin(problem, task):
     data = problem.data
     arrays = [data.X, data.y, data.X_test, data.weights]
     arrays += [rows for split in problem.splits[SEARCH, 1.0] for rows in split]
     return [(array.flags.aligned, array.ctypes.data % ALIGNMENT == 0) for array in arrays]
 
 
-def test_arrays_are_aligned_on_every_worker(four_workers: Client) -> None:
+def test_arrays_are_aligned_on_every_worker(four_workers):
     """Whatever else travels in the same message: Dask hands out pieces of it as they are."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(301, 7)), np.arange(301, dtype=np.int32)
@@ -300,9 +292,9 @@ def test_arrays_are_aligned_on_every_worker(four_workers: Client) -> None:
     assert {begin for outcome in outcomes for begin in outcome.result} == {(True, True)}
 
 
-def test_arrays_of_a_message_are_aligned_wherever_they_lie_in_it() -> None:
+def test_arrays_of_a_message_are_aligned_wherever_they_lie_in_it():
     arrays = [np.random.default_rng(0).normal(size=n) for n in (3, 50, 7)]
-    buffers: list[pickle.PickleBuffer] = []
+    buffers = []
     pickled = pickle.dumps(SharedData(arrays), protocol=5, buffer_callback=buffers.append)
     message = np.zeros(sum(array.nbytes for array in arrays) + 1, np.uint8)
     pieces, start = [], 1
@@ -319,7 +311,7 @@ def test_arrays_of_a_message_are_aligned_wherever_they_lie_in_it() -> None:
         np.testing.assert_array_equal(array, sent)
 
 
-def test_a_placement_is_made_once_and_travels_empty() -> None:
+def test_a_placement_is_made_once_and_travels_empty():
     placement = Placement()
     assert [placement.get("rows", lambda value=value: value) for value in (1, 2)] == [1, 1]
     assert placement.recall("columns") is None
@@ -336,14 +328,14 @@ def test_a_placement_is_made_once_and_travels_empty() -> None:
     assert placement.get(("gpu", "images"), list) == []  # whoever lent it let go of it
 
 
-def test_searches_side_by_side_keep_what_is_theirs() -> None:
+def test_searches_side_by_side_keep_what_is_theirs():
     first, second = data_on("cpu", 30), data_on("cpu", 40)
     rows = first.scaled("cpu")
     assert len(second.scaled("cpu")) == 40
     assert first.scaled("cpu") is rows
 
 
-def test_a_copy_with_other_rows_has_nothing_of_the_first() -> None:
+def test_a_copy_with_other_rows_has_nothing_of_the_first():
     data = data_on("cpu", 30)
     assert len(data.scaled("cpu")) == 30
     other = replace(data, X=data.X[:20])
@@ -351,21 +343,19 @@ def test_a_copy_with_other_rows_has_nothing_of_the_first() -> None:
     assert len(data.scaled("cpu")) == 30
 
 
-def test_anything_can_be_shared_and_copied() -> None:
+def test_anything_can_be_shared_and_copied():
     for shared in (np.array(["2026-11-26"], "M8[D]"), {"data": 1}, "text", None):
         again = copy.deepcopy(SharedData(shared))
         assert sizeof(again) < 1000
         np.testing.assert_equal(again.shared, shared)
 
 
-def test_dask_counts_what_lies_on_the_host() -> None:
+def test_dask_counts_what_lies_on_the_host():
     assert sizeof(SharedData(data_on("cpu"))) >= HOST_BYTES
     assert sizeof(SharedData("anything")) < 1000
 
 
-def test_folds_of_a_table_are_standardised_where_its_rows_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folds_of_a_table_are_standardised_where_its_rows_are(tmp_path, monkeypatch):
     noted = tmp_path / "touches"
     monkeypatch.setenv("GPU_STAND_IN", str(noted))
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "gpu_stand_in")

@@ -6,7 +6,6 @@ import io
 import sys
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,12 +14,12 @@ from pipelines.run import progress
 from pipelines.run.progress import RunProgress, show_progress, task_label, time_text
 
 
-def task(name: str, cost: float = 1.0) -> Any:
+def task(name, cost=1.0):
     return SimpleNamespace(name=name, cost=cost)
 
 
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def now(monkeypatch):
     """What the clock shows, in seconds; nobody looks every second."""
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
@@ -28,9 +27,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_lines_count_tasks_failures_workers_and_the_time_left(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_count_tasks_failures_workers_and_the_time_left(now, capsys):
     with show_progress(3, cost=10.0, quiet=False, presence=lambda: Presence(1)) as shown:
         now[0] += 5
         shown.advance(task("a", 1.0), failed=False)  # nothing yet: ten seconds between lines
@@ -46,9 +43,7 @@ def test_lines_count_tasks_failures_workers_and_the_time_left(
         )
 
 
-def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_time_is_told_from_first_tasks_that_may_be_compilation(now, capsys):
     with show_progress(40, cost=40.0, quiet=False, presence=lambda: Presence(2)) as shown:
         for name in "abc":
             now[0] += 20
@@ -60,7 +55,7 @@ def test_no_time_is_told_from_first_tasks_that_may_be_compilation(
     )
 
 
-def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now: list[float]) -> None:
+def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now):
     # Twelve tasks of networks on two workers: each tells of the most epochs, and ends long before.
     counts = RunProgress(12, 12.0, lambda: Presence(2))
     now[0] += 10
@@ -78,7 +73,7 @@ def test_what_the_first_tasks_tell_of_themselves_is_no_time_yet(now: list[float]
     assert counts.times == "2:00 min, about 6:00 min left"
 
 
-def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> None:
+def test_a_task_that_tells_of_itself_counts_by_its_share(now):
     counts = RunProgress(2, 10.0)
     now[0] += 15
     assert (counts.percent, counts.times, counts.at_work) == (0, "15 s", "")
@@ -94,8 +89,8 @@ def test_a_task_that_tells_of_itself_counts_by_its_share(now: list[float]) -> No
 
 
 def test_where_tasks_may_follow_that_are_not_known_the_time_left_is_the_least(
-    now: list[float],
-) -> None:
+    now,
+):
     counts = RunProgress()
     counts.expect(4, 4.0, at_least=True)
     for name in "ab":
@@ -108,11 +103,11 @@ def test_where_tasks_may_follow_that_are_not_known_the_time_left_is_the_least(
     assert counts.times == "20 s, about 40 s left"
 
 
-def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: list[float]) -> None:
+def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now):
     present = [Presence(2, 2)]
     counts = RunProgress(4, 4.0, lambda: present[0])
 
-    def look(seconds: int) -> tuple[str, str]:
+    def look(seconds):
         now[0] += seconds
         counts.look_for_workers()
         return counts.tasks, counts.times
@@ -127,23 +122,21 @@ def test_no_time_is_told_while_nobody_works_and_that_time_does_not_count(now: li
     assert look(1) == ("3 of 4 tasks, 1 of 2 workers", "2:12 min, about 10 s left")
 
 
-def test_rounding_does_not_make_a_run_look_finished(now: list[float]) -> None:
+def test_rounding_does_not_make_a_run_look_finished(now):
     counts = RunProgress(1, 1.0)
     counts.update(task("a"), 1.0)
     assert counts.percent == 99
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_it_is_shown_by_the_clock_where_no_task_ends(
-    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_shown_by_the_clock_where_no_task_ends(is_terminal, monkeypatch):
     shown_again = threading.Event()
 
     class Output(io.StringIO):
-        def isatty(self) -> bool:
+        def isatty(self):
             return is_terminal
 
-        def write(self, text: str) -> int:
+        def write(self, text):
             if threading.current_thread() is not threading.main_thread() and "0 of 1" in text:
                 shown_again.set()
             return super().write(text)
@@ -153,17 +146,15 @@ def test_it_is_shown_by_the_clock_where_no_task_ends(
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(progress, "SECONDS_OF_SILENCE", 0.02)
 
-    def ask() -> Presence:
+    def ask():
         raise RuntimeError("the client is closed")
 
     with show_progress(1, cost=1.0, quiet=False, presence=ask):
         shown_again.wait()
 
 
-def test_a_scheduler_that_does_not_answer_stops_nothing(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    def ask() -> Presence:
+def test_a_scheduler_that_does_not_answer_stops_nothing(now, capsys):
+    def ask():
         raise TimeoutError
 
     with show_progress(1, cost=1.0, quiet=False, presence=ask) as shown:
@@ -171,7 +162,7 @@ def test_a_scheduler_that_does_not_answer_stops_nothing(
     assert capsys.readouterr().out == "progress   100 %, 1 of 1 tasks, 0 workers, 0.0 s\n"
 
 
-def terminal_of(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+def terminal_of(monkeypatch, columns):
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", terminal)
@@ -181,9 +172,7 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
 
 
 @pytest.mark.parametrize("columns", [60, 100])
-def test_a_terminal_gets_a_bar_of_whole_lines(
-    columns: int, now: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_a_bar_of_whole_lines(columns, now, monkeypatch):
     terminal = terminal_of(monkeypatch, columns)
     with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(12)) as shown:
         now[0] += 3725
@@ -199,9 +188,7 @@ def test_a_terminal_gets_a_bar_of_whole_lines(
     assert "100 %" not in terminal.getvalue()
 
 
-def test_compiling_has_a_line_of_its_own_until_the_fits_begin(
-    now: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_has_a_line_of_its_own_until_the_fits_begin(now, monkeypatch):
     terminal = terminal_of(monkeypatch, 100)
     with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(1)) as shown:
         shown.update(task("a", 3.0), 0.0, compiled=12)
@@ -218,9 +205,7 @@ def test_compiling_has_a_line_of_its_own_until_the_fits_begin(
         assert "compiling" not in terminal.getvalue().rsplit("progress", 1)[1]
 
 
-def test_without_a_terminal_compiling_is_said_once(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_compiling_is_said_once(now, capsys):
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for compiled in (1, 7, 0, 3):
             shown.update(task("a", 3.0), 0.0, compiled=compiled)
@@ -229,11 +214,11 @@ def test_without_a_terminal_compiling_is_said_once(
 
 
 def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     terminal = terminal_of(monkeypatch, 100)
 
-    def hang_up(text: str) -> int:
+    def hang_up(text):
         raise OSError(errno.EIO, "Input/output error")
 
     done = []
@@ -246,7 +231,7 @@ def test_a_terminal_that_goes_away_ends_the_bar_not_the_run(
     assert done == ["b", "c"]
 
 
-def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_gets_a_widget(monkeypatch):
     ipywidgets = pytest.importorskip(
         "ipywidgets", reason="ipywidgets comes with the extra notebooks"
     )
@@ -254,7 +239,7 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     import IPython.display
 
     shell = type("ZMQInteractiveShell", (), {})()
-    shown: list[Any] = []
+    shown = []
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
     monkeypatch.setattr(IPython.display, "display", lambda widget, **how: shown.append(widget))
     with show_progress(2, cost=4.0, quiet=False) as shown_there:
@@ -265,9 +250,7 @@ def test_a_notebook_gets_a_widget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("quiet", "n_tasks"), [(True, 3), (False, 0)])
-def test_quiet_and_empty_runs_say_nothing(
-    quiet: bool, n_tasks: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_and_empty_runs_say_nothing(quiet, n_tasks, capsys):
     with show_progress(n_tasks, cost=1.0, quiet=quiet) as shown:
         shown.advance(task("a"), failed=False)
     assert capsys.readouterr().out == ""
@@ -277,13 +260,11 @@ def test_quiet_and_empty_runs_say_nothing(
     ("seconds", "text"),
     [(0.44, "0.4 s"), (42.4, "42 s"), (185.0, "3:05 min"), (7800.0, "2:10 h"), (59.6, "1:00 min")],
 )
-def test_a_clock_is_read_by_people(seconds: float, text: str) -> None:
+def test_a_clock_is_read_by_people(seconds, text):
     assert time_text(seconds) == text
 
 
-def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(now, capsys):
     lines = progress._Lines(1, 1.0, lambda: Presence(1))
     now[0] += progress.SECONDS_OF_SILENCE - 1
     lines.show()
@@ -303,13 +284,11 @@ def test_by_the_clock_nothing_is_shown_before_the_silence_was_long(
         ("a", "a"),
     ],
 )
-def test_a_task_has_a_name_in_words(name: str, words: str) -> None:
+def test_a_task_has_a_name_in_words(name, words):
     assert task_label(name) == words
 
 
-def test_an_import_on_a_worker_is_told_until_the_task_tells_of_its_fits(
-    now: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_on_a_worker_is_told_until_the_task_tells_of_its_fits(now, monkeypatch):
     terminal = terminal_of(monkeypatch, 100)
     with show_progress(2, cost=4.0, quiet=False, presence=lambda: Presence(2)) as shown:
         for name in "ab":
@@ -321,9 +300,7 @@ def test_an_import_on_a_worker_is_told_until_the_task_tells_of_its_fits(
         assert "importing torch" not in terminal.getvalue().rsplit("progress", 1)[1]
 
 
-def test_without_a_terminal_an_import_is_said_once(
-    now: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_an_import_is_said_once(now, capsys):
     with show_progress(2, cost=4.0, quiet=False) as shown:
         for name in "ab":
             shown.update(task(name), 0.0, note="importing torch")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,15 +18,13 @@ OF_THE_WORKERS = ["worker", "fit_seconds", "score_seconds"]
 RECYCLED = ("svm_grid", "cross_validate", "nn_bagging")
 
 
-def cells(run: Path) -> pd.DataFrame:
+def cells(run):
     table = pd.read_parquet(run / "cv_results.parquet")
     return table.drop(columns=[name for name in OF_THE_WORKERS if name in table])
 
 
 @pytest.mark.parametrize("command", ["cross_validate", "nn_bagging"])
-def test_rows_are_those_of_a_run_without(
-    command: str, tmp_path: Path, finished_of: Callable[[str], tuple[Path, str]]
-) -> None:
+def test_rows_are_those_of_a_run_without(command, tmp_path, finished_of):
     options = "--workers", "1", "--tasks-per-worker", "3"
     run, output = finished_run(command, tmp_path / "run", *options)
     pd.testing.assert_frame_equal(cells(run), cells(finished_of(command)[0]), check_exact=True)
@@ -61,29 +57,25 @@ def test_rows_are_those_of_a_run_without(
     ],
 )
 @pytest.mark.parametrize("command", RECYCLED)
-def test_what_cannot_be_is_refused(
-    command: str, options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_is_refused(command, options, message, capsys):
     main = import_module(f"pipelines.{command}").main
     assert main(["--dry-run", "--tasks-per-worker", *options.split()]) == 2
     assert f"--tasks-per-worker {message}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["pagerank", "data_parallel"])
-def test_commands_whose_tasks_need_one_another_have_no_such_option(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_whose_tasks_need_one_another_have_no_such_option(command, capsys):
     assert import_module(f"pipelines.{command}").main(["--tasks-per-worker", "5"]) == 2
     assert "is not an option of this command" in capsys.readouterr().err
 
 
-def test_a_short_run_whose_workers_are_to_be_replaced_has_processes() -> None:
+def test_a_short_run_whose_workers_are_to_be_replaced_has_processes():
     for rule, kind in ((5, "local"), ("auto", "threads"), ("never", "threads")):
         assert planned_kind(Options(tasks_per_worker=rule), "local", lambda: True) == kind
 
 
-def test_the_reason_is_said() -> None:
-    def entry(n_tasks: int, memory: list[int] | None = None) -> dict[str, object]:
+def test_the_reason_is_said():
+    def entry(n_tasks, memory=None):
         return {"n_tasks": n_tasks, "memory": memory}
 
     for recycled, words in (

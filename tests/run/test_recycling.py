@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -17,7 +15,6 @@ from sklearn.svm import SVC
 from cluster_setup import ClusterOptions, open_cluster
 from pipelines.errors import InputError
 from pipelines.run.cluster import opened, recycling_of
-from pipelines.run.outcomes import Outcome
 from pipelines.run.recycling import NEVER, ProcessHistory, Recycling
 from pipelines.run.tasks import OnCluster
 from tests.run.test_tasks import Number
@@ -26,11 +23,11 @@ MEGABYTE = 2**20
 kept: list[np.ndarray] = []  # by a worker process that leaks
 
 
-def numbers(n: int) -> list[Number]:
+def numbers(n):
     return [Number(value) for value in range(n)]
 
 
-def history_of(rule: Recycling, *memory: int | None) -> ProcessHistory:
+def history_of(rule, *memory):
     history = ProcessHistory(rule)
     for held in memory:
         history.add(held)
@@ -38,13 +35,13 @@ def history_of(rule: Recycling, *memory: int | None) -> ProcessHistory:
 
 
 @pytest.mark.parametrize(("n_tasks", "n_done"), [(1, 1), (2, 1), (3, 2), (50, 49)])
-def test_a_process_is_due_when_its_last_task_has_begun(n_tasks: int, n_done: int) -> None:
+def test_a_process_is_due_when_its_last_task_has_begun(n_tasks, n_done):
     rule = Recycling(n_tasks)
     assert history_of(rule, *[None] * n_done).is_due
     assert n_done == 1 or not history_of(rule, *[None] * (n_done - 1)).is_due
 
 
-def test_a_process_is_due_when_its_memory_has_grown_since_its_tenth_task() -> None:
+def test_a_process_is_due_when_its_memory_has_grown_since_its_tenth_task():
     rule = Recycling(memory=int)
     at_first = range(50, 600, 55)  # up to 545, then what it needs is there
     assert not history_of(rule, *at_first).is_due
@@ -57,7 +54,7 @@ def test_a_process_is_due_when_its_memory_has_grown_since_its_tenth_task() -> No
     assert not steady.is_due
 
 
-def test_memory_that_is_unknown_or_has_grown_little_is_no_reason() -> None:
+def test_memory_that_is_unknown_or_has_grown_little_is_no_reason():
     assert not history_of(Recycling(memory=int), *[None] * 50).is_due
     assert not history_of(Recycling(memory=int), *[100] * 50, None).is_due
     later = history_of(Recycling(memory=int), *[None] * 12, 100, 120)
@@ -68,7 +65,7 @@ def test_memory_that_is_unknown_or_has_grown_little_is_no_reason() -> None:
     assert history_of(Recycling(memory=int, least_growth=50), *[100] * 10, 151).is_due
 
 
-def score(shared: tuple[np.ndarray, np.ndarray], task: Number) -> tuple[int, bytes]:
+def score(shared, task):
     X, y = shared
     time.sleep(0.05)
     fitted = SVC(C=1 + task.value, gamma=0.01).fit(X[::2], y[::2])
@@ -76,13 +73,13 @@ def score(shared: tuple[np.ndarray, np.ndarray], task: Number) -> tuple[int, byt
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[np.ndarray, np.ndarray]:
+def data():
     random = np.random.default_rng(0)
     X = random.normal(size=(200, 20))
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-def without_errors(outcomes: list[Outcome[Any]]) -> dict[int, Any]:
+def without_errors(outcomes):
     assert [outcome.error for outcome in outcomes if outcome.error] == []
     results = {outcome.task.value: outcome.result for outcome in outcomes}
     assert len(results) == len(outcomes)
@@ -90,9 +87,7 @@ def without_errors(outcomes: list[Outcome[Any]]) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])
-def test_results_are_those_of_workers_that_stay(
-    n_workers: int, data: tuple[np.ndarray, np.ndarray], one_worker: Client
-) -> None:
+def test_results_are_those_of_workers_that_stay(n_workers, data, one_worker):
     tasks = numbers(8 + 10 * n_workers)
     undisturbed = without_errors(list(OnCluster(one_worker).outcomes(score, data, tasks)))
     with open_cluster("local", n_workers) as client:
@@ -114,18 +109,18 @@ def test_results_are_those_of_workers_that_stay(
     assert len({replacement["worker"] for replacement in recycled}) == len(recycled)
 
 
-def tasks_lost(dask_scheduler: Any) -> int:
+def tasks_lost(dask_scheduler):
     """How many tasks workers had when they ended."""
     events = (event for _, event in dask_scheduler.get_events("all") if isinstance(event, dict))
     return sum(len(event.get("processing-tasks", ())) for event in events)
 
 
-def where_it_ran(shared: np.ndarray, task: Number) -> tuple[int, float]:
+def where_it_ran(shared, task):
     time.sleep(0.05)
     return os.getpid(), float(shared[task.value])
 
 
-def test_workers_that_are_due_at_once_do_not_leave_at_once() -> None:
+def test_workers_that_are_due_at_once_do_not_leave_at_once():
     with open_cluster("local", 4) as client:
         runner = OnCluster(client, Recycling(n_tasks=4))
         outcomes = list(runner.outcomes(where_it_ran, np.arange(100.0), numbers(60)))
@@ -141,17 +136,17 @@ def test_workers_that_are_due_at_once_do_not_leave_at_once() -> None:
     assert max(sum(began <= moment < end for began, end in spans) for moment, _ in spans) <= 2
 
 
-def resident(shared: Any = None, task: Any = None) -> int:
+def resident(shared=None, task=None):
     return int(psutil.Process().memory_info().rss)
 
 
-def leak(shared: int, task: Number) -> int:
+def leak(shared, task):
     kept.append(np.ones(shared, np.uint8))
     time.sleep(0.05)
     return resident()
 
 
-def test_a_process_that_leaks_is_replaced() -> None:
+def test_a_process_that_leaks_is_replaced():
     step, n = 10 * MEGABYTE, 60
     peaks = {}
     for rule in (NEVER, Recycling(memory=resident)):
@@ -169,12 +164,12 @@ def test_a_process_that_leaks_is_replaced() -> None:
         assert replacement["n_tasks"] > 10
 
 
-def gpu_of_this_process(shared: Any, task: Number) -> tuple[str, int]:
+def gpu_of_this_process(shared, task):
     time.sleep(0.05)
     return os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()
 
 
-def test_a_successor_has_the_environment_of_its_predecessor_such_as_its_gpu() -> None:
+def test_a_successor_has_the_environment_of_its_predecessor_such_as_its_gpu():
     workers = {
         number: {
             "cls": Nanny,
@@ -195,7 +190,7 @@ def test_a_successor_has_the_environment_of_its_predecessor_such_as_its_gpu() ->
     assert {gpu for gpu, _ in processes} == {"0", "1"}
 
 
-def test_a_worker_that_alone_holds_data_of_another_client_stays() -> None:
+def test_a_worker_that_alone_holds_data_of_another_client_stays():
     with open_cluster("local", 1) as client, Client(client.cluster, set_as_default=False) as other:
         theirs = other.scatter(np.arange(10), hash=False)
         runner = OnCluster(client, Recycling(n_tasks=3))
@@ -206,12 +201,12 @@ def test_a_worker_that_alone_holds_data_of_another_client_stays() -> None:
 
 
 def test_workers_without_a_nanny_are_refused_where_they_are_to_be_replaced(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     options = ClusterOptions("threads", workers=1)
     with pytest.raises(InputError, match="tasks_per_worker needs workers with a nanny"):
         opened(options, tmp_path, False, 5).__enter__()
-    lines: list[str] = []
+    lines = []
     options = ClusterOptions("threads", workers=1, echo=lines.append)
     with opened(options, tmp_path, False, "auto") as cluster:
         assert cluster.recycling == NEVER
@@ -222,7 +217,7 @@ def test_workers_without_a_nanny_are_refused_where_they_are_to_be_replaced(
     assert lines == ["recycling  off, whatever memory workers keep: they have no nanny"]
 
 
-def test_on_gpus_it_goes_by_memory_unless_a_number_is_given(one_worker: Client) -> None:
+def test_on_gpus_it_goes_by_memory_unless_a_number_is_given(one_worker):
     options = ClusterOptions("local")
     workers = [{"gpu_memory": 80 * 2**30}, {"gpu_memory": 40 * 2**30}]
     rule = recycling_of("auto", one_worker, options, workers, "gpu")

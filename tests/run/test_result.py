@@ -18,7 +18,7 @@ QUICK = {"folds": 2, "cluster": "threads", "workers": 1, "quiet": True}
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def table(tmp_path_factory):
     """Three species by numbers and text, with missing cells; a file of its own."""
     random = np.random.default_rng(0)
     kinds = random.integers(3, size=150)
@@ -34,21 +34,21 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def compared(table, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared") / "run"
     options = {"dataset": table, "estimator": ["knn", "ridge"], "scoring": ["f1_macro", "accuracy"]}
-    run: Run = cross_validate.run(**options, **QUICK, results=folder)
+    run = cross_validate.run(**options, **QUICK, results=folder)
     return run
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def grid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("grid") / "run"
-    run: Run = svm_grid.run(limit=150, n_c=2, n_gamma=2, **QUICK, results=folder)
+    run = svm_grid.run(limit=150, n_c=2, n_gamma=2, **QUICK, results=folder)
     return run
 
 
-def test_candidates_come_best_first(compared: Run, grid: Run) -> None:
+def test_candidates_come_best_first(compared, grid):
     for run in (compared, grid):
         scores = run.candidates["score_mean"].tolist()
         assert scores == sorted(scores, reverse=True)
@@ -57,7 +57,7 @@ def test_candidates_come_best_first(compared: Run, grid: Run) -> None:
     assert {"C", "gamma"} <= {*grid.candidates}
 
 
-def test_metrics_are_flat_and_named_by_what_they_measure(compared: Run, grid: Run) -> None:
+def test_metrics_are_flat_and_named_by_what_they_measure(compared, grid):
     for run in (compared, grid):
         assert all(type(value) in (int, float) for value in run.metrics.values())
         assert run.metrics["test_error"] == run.test_error
@@ -70,7 +70,7 @@ def test_metrics_are_flat_and_named_by_what_they_measure(compared: Run, grid: Ru
     assert "baseline_cv_f1_macro" in compared.metrics
 
 
-def test_what_scikit_learn_negates_is_a_loss(tmp_path: Path) -> None:
+def test_what_scikit_learn_negates_is_a_loss(tmp_path):
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 2))
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=X @ [1.0, 2.0])
@@ -84,14 +84,14 @@ def test_what_scikit_learn_negates_is_a_loss(tmp_path: Path) -> None:
     assert {"true", "predicted"} <= {*predicted}
 
 
-def test_options_start_the_same_run_again(grid: Run, tmp_path: Path) -> None:
+def test_options_start_the_same_run_again(grid, tmp_path):
     assert {"results", "cluster", "quiet", "resume", "dry_run"}.isdisjoint(grid.options)
     again = svm_grid.run(**grid.options, cluster="threads", quiet=True, results=tmp_path / "again")
     assert again.best == grid.best
     assert again.options == grid.options
 
 
-def test_predictions_are_those_of_the_test_rows(compared: Run) -> None:
+def test_predictions_are_those_of_the_test_rows(compared):
     table = compared.predictions
     wrong = (table["true"] != table["predicted"]).mean()
     assert len(table) == compared.record["dataset"]["n_test"]
@@ -99,7 +99,7 @@ def test_predictions_are_those_of_the_test_rows(compared: Run) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:column '(long|town)' has no value:UserWarning")
-def test_predict_answers_as_the_command(compared: Run, table: Path, tmp_path: Path) -> None:
+def test_predict_answers_as_the_command(compared, table, tmp_path):
     output = tmp_path / "answers.parquet"
     words = ["predict", str(compared.path), str(table), "--output", str(output)]
     assert main(["cross-validate", *words]) == 0
@@ -111,12 +111,12 @@ def test_predict_answers_as_the_command(compared: Run, table: Path, tmp_path: Pa
 
 
 @pytest.mark.filterwarnings("ignore:column 'long' has no value:UserWarning")
-def test_what_is_noticed_in_the_rows_is_a_warning(compared: Run, table: Path) -> None:
+def test_what_is_noticed_in_the_rows_is_a_warning(compared, table):
     with pytest.warns(UserWarning, match="'town' has 1 level that the run did not learn: 'Rome'"):
         compared.predict(pd.read_csv(table).assign(town="Rome"))
 
 
-def test_pixels_are_predicted(grid: Run) -> None:
+def test_pixels_are_predicted(grid):
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -132,7 +132,7 @@ def test_pixels_are_predicted(grid: Run) -> None:
         grid.predict(pd.DataFrame(X))
 
 
-def test_rows_that_the_model_cannot_take_are_named(compared: Run, table: Path) -> None:
+def test_rows_that_the_model_cannot_take_are_named(compared, table):
     frame = pd.read_csv(table)
     with pytest.raises(InputError, match=r"^rows must have the columns 'wide', the DataFrame has"):
         compared.predict(frame.drop(columns="wide"))
@@ -148,14 +148,14 @@ def test_rows_that_the_model_cannot_take_are_named(compared: Run, table: Path) -
         compared.predict(frame, netwrk="mine.py:Net")
 
 
-def test_a_figure_is_named_with_the_nearest(grid: Run) -> None:
+def test_a_figure_is_named_with_the_nearest(grid):
     with pytest.raises(InputError, match=r"^figures has no 'heatmap'; did you mean heat_map\?$"):
         _ = grid.figures["heatmap"]
     with pytest.raises(KeyError):
         _ = grid.figures["xyzzy"]
 
 
-def test_it_shows_the_answer(compared: Run, grid: Run) -> None:
+def test_it_shows_the_answer(compared, grid):
     lines = repr(grid).splitlines()
     assert lines[0] == f"Run({str(grid.path)!r})"
     assert lines[1].startswith("  command    svm-grid, finished in ")
@@ -168,7 +168,7 @@ def test_it_shows_the_answer(compared: Run, grid: Run) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted(KEPT.iterdir()), ids=lambda path: path.name)
-def test_folders_of_earlier_versions_open(folder: Path) -> None:
+def test_folders_of_earlier_versions_open(folder):
     run = Run(folder)
     assert repr(run).startswith(f"Run({str(folder)!r})\n  command ")
     finished = run.record["status"] == "finished"
@@ -178,13 +178,13 @@ def test_folders_of_earlier_versions_open(folder: Path) -> None:
         assert len(run.candidates)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(InputError, match=r"^path must be a run folder (with|that)"):
             Run(path)
 
 
-def test_a_damaged_folder_has_a_repr(grid: Run, tmp_path: Path) -> None:
+def test_a_damaged_folder_has_a_repr(grid, tmp_path):
     shutil.copytree(grid.path, tmp_path / "run")
     run = Run(tmp_path / "run")
     for content in ("{", "[]", json.dumps({"command": "svm_grid", "best": 3})):
@@ -196,7 +196,7 @@ def test_a_damaged_folder_has_a_repr(grid: Run, tmp_path: Path) -> None:
             Run(run.path)
 
 
-def test_a_dry_run_has_no_answer(tmp_path: Path) -> None:
+def test_a_dry_run_has_no_answer(tmp_path):
     run = svm_grid.run(results=tmp_path / "none", dry_run=True, quiet=True)
     assert repr(run).endswith("no run is there, as after a dry run")
     with pytest.raises(InputError):

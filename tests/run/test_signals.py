@@ -13,9 +13,7 @@ from pipelines.run.signals import interrupted_once
 
 
 @pytest.mark.parametrize("number", HANDLED)
-def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(number, capsys):
     before = signal.signal(number, signal.SIG_DFL)  # whatever these tests were started under
     with interrupted_once():
         with pytest.raises(KeyboardInterrupt):
@@ -25,21 +23,21 @@ def test_the_first_signal_is_an_interrupt_and_handlers_are_given_back(
     assert signal.signal(number, before) == signal.SIG_DFL
 
 
-def import_that_is_stopped() -> None:
+def import_that_is_stopped():
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt as error:
         raise ImportError("initialization failed") from error
 
 
-def test_an_import_that_was_interrupted_is_an_interrupt() -> None:
+def test_an_import_that_was_interrupted_is_an_interrupt():
     with pytest.raises(KeyboardInterrupt), interrupted_once():
         import_that_is_stopped()
     with pytest.raises(ImportError, match="no such module"), interrupted_once():
         raise ImportError("no such module")
 
 
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_what_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with interrupted_once():
@@ -52,19 +50,19 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 class Finalized:
     """Asked to end while it is finalized, where Python drops what is raised."""
 
-    def __del__(self) -> None:
+    def __del__(self):
         signal.raise_signal(signal.SIGINT)
         for _ in range(3):  # the handler is called between two instructions
             pass
 
 
-def finalize_and_wait() -> None:
+def finalize_and_wait():
     for _ in range(3):
         Finalized()
     threading.Event().wait(60)
 
 
-def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_that_python_drops_comes_again(capsys):
     hook = sys.unraisablehook
     with pytest.raises(KeyboardInterrupt), interrupted_once():
         finalize_and_wait()
@@ -72,12 +70,12 @@ def test_an_interrupt_that_python_drops_comes_again(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
-def test_runs_in_other_threads_leave_the_hook_alone() -> None:
+def test_runs_in_other_threads_leave_the_hook_alone():
     """Two that overlap would put back each other's."""
     with interrupted_once(), ThreadPoolExecutor(1) as pool:
         hook = sys.unraisablehook
 
-        def hook_of_run() -> object:
+        def hook_of_run():
             with interrupted_once():
                 return sys.unraisablehook
 

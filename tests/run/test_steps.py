@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +11,7 @@ import pytest
 
 from cluster_setup import ClusterOptions
 from pipelines.console import quiet_echo
-from pipelines.run.cluster import Cluster, opened
+from pipelines.run.cluster import opened
 from pipelines.run.job import Done, Job
 from pipelines.run.lifecycle import open_session
 from pipelines.search.tasks import SEARCH
@@ -24,12 +21,12 @@ SMALL = Options(limit=200, n_c=3, n_gamma=2, folds=2)
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path):
     with opened(ClusterOptions("threads", workers=1), tmp_path, False) as cluster:
         yield cluster
 
 
-def test_a_plan_says_all_that_will_be_done() -> None:
+def test_a_plan_says_all_that_will_be_done():
     job = SVMSearchJob()
     data = job.load(SMALL, "threads")
     plan = job.plan(SMALL, data, {})
@@ -41,12 +38,12 @@ def test_a_plan_says_all_that_will_be_done() -> None:
     assert sum(len(task.cell_keys) for task in plan.tasks_for("threads", 2)) == 12
     assert not vars(job)
     with pytest.raises(FrozenInstanceError):
-        plan.solver = "sklearn"  # type: ignore[misc]
+        plan.solver = "sklearn"
     assert replace(plan, record={"solver": "sklearn"}).solver == "auto"
     assert job.plan(SMALL, data, {"solver": "sklearn"}).solver == "sklearn"
 
 
-def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) -> None:
+def test_what_is_done_is_not_computed_again(tmp_path, cluster):
     job = SVMSearchJob()
     plan = job.plan(SMALL, job.load(SMALL, "threads"), {})
     with open_session(job, replace(SMALL, results=str(tmp_path / "run")), quiet_echo) as run:
@@ -92,10 +89,8 @@ def test_what_is_done_is_not_computed_again(tmp_path: Path, cluster: Cluster) ->
         ("pagerank", {"nodes": 100}),
     ],
 )
-def test_no_job_keeps_anything(
-    command: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(self: Job[Any], name: str, value: Any) -> None:
+def test_no_job_keeps_anything(command, options, tmp_path, monkeypatch):
+    def refuse(self, name, value):
         raise AssertionError(f"{command} keeps {name}")
 
     monkeypatch.setattr(Job, "__setattr__", refuse)
@@ -104,7 +99,7 @@ def test_no_job_keeps_anything(
     assert run(resume=tmp_path / "run", quiet=True).record["status"] == "finished"
 
 
-def test_ranks_are_those_of_the_graph_that_was_planned(tmp_path: Path, cluster: Cluster) -> None:
+def test_ranks_are_those_of_the_graph_that_was_planned(tmp_path, cluster):
     from pipelines.pagerank import Options, PageRank
 
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,a\nd,a\n")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,8 @@ from pipelines.run_folder.measures import measure_of
         (9000, "1,200 training rows (all available; --limit is 9,000), a table"),
     ],
 )
-def test_the_data(limit: int | None, rows: str) -> None:
-    dataset: Any = SimpleNamespace(
+def test_the_data(limit, rows):
+    dataset = SimpleNamespace(
         name="penguins", y_train=range(1200), y_test=range(300), n_classes=3, classes="abc"
     )
     line = data_line(dataset, "a table", limit)
@@ -36,11 +35,11 @@ def test_the_data(limit: int | None, rows: str) -> None:
         ),
     ],
 )
-def test_wall_time(record: dict, line: str) -> None:
+def test_wall_time(record, line):
     assert wall_time(record) == line
 
 
-def test_the_first_cells_of_a_failure_are_named() -> None:
+def test_the_first_cells_of_a_failure_are_named():
     cells = [{"C": 1 / 3, "fold": fold} for fold in range(1000, 1000 + CELLS_NAMED + 2)]
     record = {"n_cells": 9, "failures": [{"status": "failed", "count": 7, "cells": cells}]}
     (line,) = failure_lines(record, ["C", "fold"])
@@ -48,10 +47,10 @@ def test_the_first_cells_of_a_failure_are_named() -> None:
     assert line.endswith("; C=0.333 fold=1004; and 2 more")
 
 
-def test_no_failure_no_line() -> None:
+def test_no_failure_no_line():
     assert failure_lines({"n_cells": 9, "failures": []}, ["C"]) == []
 
 
 @pytest.mark.parametrize("value", [0.29375, 1 - 0.70625, 1 - (1 - 0.29375), 0.2 + 0.09375])
-def test_an_error_is_rounded_alike_however_it_was_computed(value: float) -> None:
+def test_an_error_is_rounded_alike_however_it_was_computed(value):
     assert measure_of("accuracy").text(value) == measure_of("accuracy").text(0.29375)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from pipelines.data.dataset import Dataset
 from pipelines.data.load import load_dataset
 from pipelines.report.base import Report
 from pipelines.report.parts import Card
-from pipelines.run.cluster import Cluster
 from pipelines.run.groups import OwnDataOptions, RunOptions, TestOptions
-from pipelines.run.job import Done, Job, Plan
-from pipelines.run.lifecycle import Session
-from pipelines.run.new_rows import NewRows
+from pipelines.run.job import Job, Plan
 from pipelines.run.options import number
 from pipelines.run.predict import ModelAnswer, PredictOptions, load_model
 from pipelines.run_folder.record import Answer, Record
@@ -46,7 +40,7 @@ class ConstantReport(Report):
 
     title = "A constant"
 
-    def cards(self) -> list[Card]:
+    def cards(self):
         return [Card("constant", f"{self.record.constant:g}")]
 
 
@@ -63,11 +57,11 @@ class QuantileTask:
     cost: float = 1.0
 
     @property
-    def name(self) -> str:
+    def name(self):
         return f"quantile={self.quantile:g}"
 
 
-def error_of(y: np.ndarray, task: QuantileTask) -> list[dict[str, Any]]:
+def error_of(y, task):
     error = float(np.abs(y - np.quantile(y, task.quantile)).mean())
     return [{"quantile": task.quantile, "error": error, "status": "ok"}]
 
@@ -75,10 +69,10 @@ def error_of(y: np.ndarray, task: QuantileTask) -> list[dict[str, Any]]:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConstantPlan(Plan[Options]):
     @property
-    def lines(self) -> list[str]:
+    def lines(self):
         return [f"constants  {self.options.n_quantiles} of {self.data.name}"]
 
-    def tasks_for(self, kind: str, n_workers: int) -> list[QuantileTask]:
+    def tasks_for(self, kind, n_workers):
         return [QuantileTask(float(q)) for q in np.linspace(0, 1, self.options.n_quantiles)]
 
 
@@ -90,13 +84,13 @@ class Constant(Job[Options]):
     predict_options_class, model_files = PredictOptions, ("constant.csv",)
     files = model_files
 
-    def load(self, options: Options, kind: str) -> Dataset:
+    def load(self, options, kind):
         return load_dataset(options.dataset, task="regression", **options.as_read())
 
-    def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> ConstantPlan:
+    def plan(self, options, data, record):
         return ConstantPlan(options=options, data=data, record=record)
 
-    def execute(self, plan: ConstantPlan, done: Done, session: Session, cluster: Cluster) -> Any:
+    def execute(self, plan, done, session, cluster):
         rows = {record["task"]: record["rows"] for record in session.journal.records}
         todo = [task for task in plan.tasks_for("", 1) if task.name not in rows]
         with session.journal_writer(cluster, todo) as writer:
@@ -105,23 +99,21 @@ class Constant(Job[Options]):
                 rows[outcome.task.name] = outcome.result
         return [row for task_rows in rows.values() for row in task_rows]
 
-    def answer(
-        self, plan: ConstantPlan, computed: Any, session: Session, cluster: Cluster | None
-    ) -> ConstantAnswer:
+    def answer(self, plan, computed, session, cluster):
         best = min(computed, key=lambda row: row["error"])
         constant = float(np.quantile(plan.data.y_train, best["quantile"]))
         (session.path / "constant.csv").write_text(f"{constant!r}\n")
         return ConstantAnswer(constant=constant, n_cells=len(computed), n_failed=0)
 
-    def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
+    def summary_lines(self, record, path):
         return [f"constant   {record['constant']:g}"]
 
     @staticmethod
-    def load_model(run: Path) -> float:
+    def load_model(run):
         return float((run / "constant.csv").read_text())
 
     @staticmethod
-    def predict_rows(rows: NewRows, options: PredictOptions) -> ModelAnswer:
+    def predict_rows(rows, options):
         return ModelAnswer(None, np.full(len(rows.answered), load_model(options.run)))
 
 

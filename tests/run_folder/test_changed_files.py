@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sklearn.datasets import load_iris
@@ -73,19 +71,19 @@ PREDICTS = ("svm_grid", "nn_bagging", "cross_validate")
 ANSWER = ("best", "test_error", "vote_test_error", "top", "trainings")
 
 
-def half(path: Path) -> None:
+def half(path):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
 
 
-def flipped(path: Path) -> None:
+def flipped(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
 @pytest.fixture(scope="session")
-def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def run_of(tmp_path_factory):
     """The folder of a run of a command, made once; ``iris.csv`` lies beside it."""
     folder = tmp_path_factory.mktemp("changed")
     iris = load_iris(as_frame=True)
@@ -93,7 +91,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     table.to_csv(folder / "iris.csv", index=False)
 
     @cache
-    def make_run(command: str) -> Path:
+    def make_run(command):
         cluster = "local" if command == "data_parallel" else "threads"
         where = ["--cluster", cluster, "--workers", "1", "--results", command, "--quiet"]
         with pytest.MonkeyPatch.context() as patch:
@@ -126,14 +124,14 @@ CASES = [
 
 @pytest.mark.parametrize(("command", "name", "damage"), CASES)
 def test_it_is_refused_in_one_line_or_made_again(
-    command: str,
-    name: str,
-    damage: Any,
-    run_of: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    command,
+    name,
+    damage,
+    run_of,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.chdir(run_of(command).parent)
     main = importlib.import_module(f"pipelines.{command}").main
     folder = Path(shutil.copytree(run_of(command), tmp_path / command))
@@ -141,7 +139,7 @@ def test_it_is_refused_in_one_line_or_made_again(
     is_removed, model = damage is Path.unlink, name.endswith((".safetensors", ".skops"))
     predict = ["predict", str(folder), "iris.csv", "--output", str(tmp_path / "answers.csv")]
 
-    def status(act: Any, words: list[str]) -> int:
+    def status(act, words):
         """The exit status, which is 0 or one line on stderr says why not, naming the file."""
         capsys.readouterr()
         ended = act(words)
@@ -169,8 +167,8 @@ def test_it_is_refused_in_one_line_or_made_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FILES["nn_bagging"] if "/" in name])
 def test_a_member_that_was_changed_after_a_kill_is_trained_again(
-    name: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, run_of, tmp_path, monkeypatch
+):
     finished = run_of("nn_bagging")
     monkeypatch.chdir(finished.parent)
     folder = Path(shutil.copytree(finished, tmp_path / "run"))
@@ -180,9 +178,7 @@ def test_a_member_that_was_changed_after_a_kill_is_trained_again(
     assert same(folder / name, finished / name)
 
 
-def test_a_folder_in_place_of_a_file_is_one_line(
-    run_of: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_in_place_of_a_file_is_one_line(run_of, tmp_path, capsys):
     folder = Path(shutil.copytree(run_of("pagerank"), tmp_path / "run"))
     (folder / "ranks.parquet").unlink()
     (folder / "ranks.parquet").mkdir()
@@ -190,7 +186,7 @@ def test_a_folder_in_place_of_a_file_is_one_line(
     assert "ranks.parquet: Is a directory; remove it" in capsys.readouterr().err
 
 
-def test_a_checkpoint_with_a_flipped_bit_is_none(tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_flipped_bit_is_none(tmp_path):
     torch = pytest.importorskip("torch", reason="it comes with the extra nn")
     from pipelines.parallel.checkpoint import TrainingProgress, read, write_checkpoint
 
@@ -201,7 +197,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_none(tmp_path: Path) -> None:
     assert read(tmp_path / "c") is None
 
 
-def without_seconds(value: Any) -> Any:
+def without_seconds(value):
     if isinstance(value, dict):
         return {k: without_seconds(v) for k, v in value.items() if "seconds" not in k}
     return [without_seconds(entry) for entry in value] if isinstance(value, list) else value
@@ -210,15 +206,13 @@ def without_seconds(value: Any) -> Any:
 @pytest.mark.parametrize(
     "command", [pytest.param(c, marks=() if c in FAST else pytest.mark.slow) for c in FILES]
 )
-def test_every_file_of_a_run_is_tried(command: str, run_of: Callable[[str], Path]) -> None:
+def test_every_file_of_a_run_is_tried(command, run_of):
     digests = record(run_of(command))["files"]
     second_member = {name for name in digests if "member-01" in name}
     assert {*FILES[command], "journal.jsonl"} == set(digests) - second_member
 
 
-def test_no_name_in_a_record_leads_out_of_its_folder(
-    run_of: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_no_name_in_a_record_leads_out_of_its_folder(run_of, tmp_path):
     folder = Path(shutil.copytree(run_of("pagerank"), tmp_path / "run"))
     (tmp_path / "mine").touch()
     text = (folder / "run.json").read_text()

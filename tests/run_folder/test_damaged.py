@@ -37,19 +37,19 @@ WRONG: list[Any] = [None, True, -1, 2.5, 1e300, float("nan"), "text", [], ["text
 Change = Callable[[Path], None]
 
 
-def copy_of(name: str, tmp_path: Path) -> Path:
+def copy_of(name, tmp_path):
     return Path(shutil.copytree(KEPT / name, tmp_path / name))
 
 
-def draw(folder: Path) -> None:
+def draw(folder):
     write_report(folder)
 
 
-def compare(folder: Path) -> None:
+def compare(folder):
     write_comparison([folder, KEPT / "svm_grid-finished"], folder / "page.html")
 
 
-def resume(folder: Path) -> None:
+def resume(folder):
     """What is read before a resumed run does anything."""
     command = folder.name.split("-")[0]
     job = job_of(command)
@@ -59,7 +59,7 @@ def resume(folder: Path) -> None:
         run.start_clock(journal.records)
 
 
-def is_held(read: Callable[[Path], None], folder: Path) -> bool:
+def is_held(read, folder):
     """Whether a folder is read, or refused in one line that says where it is."""
     try:
         read(folder)
@@ -69,7 +69,7 @@ def is_held(read: Callable[[Path], None], folder: Path) -> bool:
     return True
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value, path=()):
     """Every place in a JSON value; of a list its first element alone."""
     if isinstance(value, dict):
         inside = list(value.items())
@@ -78,7 +78,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(key_path for key, child in inside for key_path in places(child, (*path, key)))]
 
 
-def replaced(value: Any, key_path: tuple[Any, ...], new: Any) -> Any:
+def replaced(value, key_path, new):
     if not key_path:
         return new
     copy = value.copy()
@@ -89,9 +89,7 @@ def replaced(value: Any, key_path: tuple[Any, ...], new: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("read", [resume, draw])
 @pytest.mark.parametrize("name", ["svm_grid-finished", "nn_bagging-finished"])
-def test_any_fact_of_any_type_is_read_or_refused(
-    name: str, read: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_fact_of_any_type_is_read_or_refused(name, read, tmp_path, monkeypatch):
     # What is drawn does not depend on the record alone; images are many seconds.
     monkeypatch.setattr("pipelines.report.page.draw_figures", lambda run, figures: {})
     folder = copy_of(name, tmp_path)
@@ -106,7 +104,7 @@ def test_any_fact_of_any_type_is_read_or_refused(
 
 
 @pytest.mark.parametrize("name", ["svm_grid-interrupted", "nn_bagging-interrupted"])
-def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
+def test_a_damaged_line_costs_its_own_task(name, tmp_path):
     folder = copy_of(name, tmp_path)
     lines = (folder / "journal.jsonl").read_text().splitlines()
     first = json.loads(lines[0])
@@ -127,21 +125,21 @@ def test_a_damaged_line_costs_its_own_task(name: str, tmp_path: Path) -> None:
         draw_tables(folder)
 
 
-def draw_tables(folder: Path) -> None:
+def draw_tables(folder):
     from pipelines.report.page import read_run
 
     read_run(folder)
 
 
-def change_table(name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Change:
-    def damage(folder: Path) -> None:
+def change_table(name, change):
+    def damage(folder):
         change(pd.read_parquet(folder / name)).to_parquet(folder / name)
 
     return damage
 
 
-def change_array(file: str, name: str, content: bytes) -> Change:
-    def damage(folder: Path) -> None:
+def change_array(file, name, content):
+    def damage(folder):
         with zipfile.ZipFile(folder / file) as archive:
             contents = {member: archive.read(member) for member in archive.namelist()}
         contents[f"{name}.npy"] = content
@@ -152,7 +150,7 @@ def change_array(file: str, name: str, content: bytes) -> Change:
     return damage
 
 
-def claims_shape(*shape: int) -> bytes:
+def claims_shape(*shape):
     """The head of an array that is larger than any memory."""
     file = io.BytesIO()
     head = {"descr": "<f8", "fortran_order": False, "shape": shape}
@@ -160,15 +158,15 @@ def claims_shape(*shape: int) -> bytes:
     return file.getvalue() + bytes(64)
 
 
-def write(name: str, content: bytes) -> Change:
+def write(name, content):
     return lambda folder: (folder / name).write_bytes(content) and None
 
 
-def cut(name: str) -> Change:
+def cut(name):
     return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
 
 
-def cells(**columns: Any) -> Change:
+def cells(**columns):
     return change_table("cv_results.parquet", lambda table: table.assign(**columns))
 
 
@@ -203,7 +201,7 @@ DAMAGED: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_a_damaged_file_is_one_line(case: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_line(case, tmp_path):
     name, damage = DAMAGED[case]
     folder = copy_of(name, tmp_path)
     damage(folder)
@@ -213,12 +211,12 @@ def test_a_damaged_file_is_one_line(case: str, tmp_path: Path) -> None:
         assert is_held(read, folder)
 
 
-def test_an_interrupted_ensemble_is_compared(tmp_path: Path) -> None:
+def test_an_interrupted_ensemble_is_compared(tmp_path):
     runs = [copy_of("nn_bagging-interrupted", tmp_path), copy_of("nn_bagging-finished", tmp_path)]
     assert "2 runs compared" in write_comparison(runs, tmp_path / "page.html").read_text()
 
 
-def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
+def test_records_of_another_run_are_not_used(tmp_path):
     folders, kept = [], (KEPT / SVM / "journal.jsonl").read_text()
     for seed in (0, 1):
         folder = RunFolder.create(str(tmp_path / str(seed)), "svm_grid")
@@ -241,7 +239,7 @@ def test_records_of_another_run_are_not_used(tmp_path: Path) -> None:
         assert [record["task"] for record in journal.records] == ["of 0", "later"]
 
 
-def test_a_row_without_a_score_says_that_its_fit_failed() -> None:
+def test_a_row_without_a_score_says_that_its_fit_failed():
     first = json.loads((KEPT / "svm_grid-finished" / "journal.jsonl").read_text().splitlines()[0])
     row = first["rows"][0]
     assert SvmRow.model_validate(row).score is not None
@@ -251,7 +249,7 @@ def test_a_row_without_a_score_says_that_its_fit_failed() -> None:
         SvmRow.model_validate(empty)
 
 
-def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
+def test_an_older_run_goes_on_without_a_fingerprint(tmp_path):
     folder = RunFolder.open(copy_of("svm_grid-interrupted", tmp_path), "svm_grid")
     with folder.journal(SvmRow) as journal:
         assert len(journal.records) == 2
@@ -261,7 +259,7 @@ def test_an_older_run_goes_on_without_a_fingerprint(tmp_path: Path) -> None:
         assert journal.n_foreign == 0
 
 
-def test_one_rule_ranks_candidates() -> None:
+def test_one_rule_ranks_candidates():
     cells = pd.DataFrame(
         {
             "C": [10, 10, 1, 1, 1, 1, 5, 5],
@@ -276,7 +274,7 @@ def test_one_rule_ranks_candidates() -> None:
     assert table["rank"].tolist() == [1, 2, 3, 4]
 
 
-def test_a_damaged_record_names_the_field_that_is_wrong(tmp_path: Path) -> None:
+def test_a_damaged_record_names_the_field_that_is_wrong(tmp_path):
     folder = copy_of("svm_grid-finished", tmp_path)
     record = json.loads((folder / "run.json").read_text())
     record["cluster"]["n_workers"] = "two"

@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -22,23 +21,21 @@ RECORDS = [
 ]
 
 
-def write(path: Path, records: list[dict[str, object]]) -> bytes:
+def write(path, records):
     with Journal(path) as journal:
         for record in records:
             journal.append(record)
     return path.read_bytes()
 
 
-def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+def test_records_come_back_as_they_were(tmp_path):
     write(tmp_path / "journal", RECORDS)
     with Journal(tmp_path / "journal") as journal:
         assert journal.records == RECORDS
 
 
 @hypothesis.given(cut=st.integers(min_value=0, max_value=10_000))
-def test_a_journal_cut_anywhere_keeps_every_whole_record(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
-) -> None:
+def test_a_journal_cut_anywhere_keeps_every_whole_record(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("cut") / "journal"
     content = write(path, RECORDS)
     cut %= len(content) + 1
@@ -53,9 +50,7 @@ def test_a_journal_cut_anywhere_keeps_every_whole_record(
 
 
 @hypothesis.given(position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
-def test_a_flipped_bit_costs_at_most_two_records(
-    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
-) -> None:
+def test_a_flipped_bit_costs_at_most_two_records(tmp_path_factory, position, bit):
     path = tmp_path_factory.mktemp("flipped") / "journal"
     content = bytearray(write(path, RECORDS))
     content[position % len(content)] ^= 1 << bit
@@ -66,7 +61,7 @@ def test_a_flipped_bit_costs_at_most_two_records(
         assert len(journal.records) >= len(RECORDS) - 2  # a line end that is none joins two
 
 
-def test_a_damaged_line_costs_its_own_record(tmp_path: Path) -> None:
+def test_a_damaged_line_costs_its_own_record(tmp_path):
     lines = write(tmp_path / "journal", RECORDS).splitlines(keepends=True)
     lines[1], lines[3] = b"garbage\n", b'{"rows": 3}\n'
     (tmp_path / "journal").write_bytes(b"".join(lines))
@@ -74,13 +69,11 @@ def test_a_damaged_line_costs_its_own_record(tmp_path: Path) -> None:
         assert journal.records == [RECORDS[0], RECORDS[2], RECORDS[4]]
 
 
-def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(tmp_path, monkeypatch):
     path = tmp_path / "journal"
     before = write(path, RECORDS)
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with Journal(path) as journal:
@@ -91,9 +84,7 @@ def test_a_record_that_does_not_fit_the_disk_leaves_no_trace(
     assert path.read_bytes() == before
 
 
-def test_records_that_were_added_are_stored_with_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_were_added_are_stored_with_the_next(tmp_path, monkeypatch):
     path, stored, fsync = tmp_path / "journal", list[int](), os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: (stored.append(file), fsync(file)))
     with Journal(path) as journal:
@@ -109,7 +100,7 @@ def test_records_that_were_added_are_stored_with_the_next(
         assert journal.records == RECORDS
 
 
-def test_two_runs_cannot_write_one_journal(tmp_path: Path) -> None:
+def test_two_runs_cannot_write_one_journal(tmp_path):
     with Journal(tmp_path / "journal"), pytest.raises(InputError, match="another process"):
         Journal(tmp_path / "journal")
 
@@ -118,33 +109,31 @@ LINE = {"task": "next", **PLACE, "rows": []}
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     monkeypatch.setattr("pipelines.run_folder.journal.SECONDS_BETWEEN_LOOKS", 0.0)
 
 
-def delete(folder: Path) -> None:
+def delete(folder):
     shutil.rmtree(folder)
 
 
-def rename(folder: Path) -> None:
+def rename(folder):
     folder.rename(folder.with_name("elsewhere"))
 
 
-def replace_by_a_copy(folder: Path) -> None:
+def replace_by_a_copy(folder):
     rename(folder)
     shutil.copytree(folder.with_name("elsewhere"), folder)
 
 
-def put_a_file_there(folder: Path) -> None:
+def put_a_file_there(folder):
     shutil.rmtree(folder)
     folder.touch()
 
 
 @pytest.mark.parametrize("what", [delete, rename, replace_by_a_copy, put_a_file_there])
 @pytest.mark.parametrize("n_before", [0, 2])
-def test_a_folder_that_is_gone_is_said_at_the_next_record(
-    what: Callable[[Path], None], n_before: int, tmp_path: Path, impatient: None
-) -> None:
+def test_a_folder_that_is_gone_is_said_at_the_next_record(what, n_before, tmp_path, impatient):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / RECORD).touch()
@@ -158,9 +147,7 @@ def test_a_folder_that_is_gone_is_said_at_the_next_record(
     assert lost.value.now == (tmp_path / "elsewhere" if renamed else None)
 
 
-def test_it_is_found_though_the_working_folder_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
-) -> None:
+def test_it_is_found_though_the_working_folder_changes(tmp_path, monkeypatch, impatient):
     monkeypatch.chdir(tmp_path)
     with Journal(Path("journal")) as journal:
         monkeypatch.chdir("/")
@@ -168,10 +155,8 @@ def test_it_is_found_though_the_working_folder_changes(
 
 
 @pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
-def test_a_file_system_that_does_not_answer_ends_no_run(
-    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_answer(path: object, **how: object) -> os.stat_result:
+def test_a_file_system_that_does_not_answer_ends_no_run(code, tmp_path, monkeypatch):
+    def no_answer(path, **how):
         raise OSError(code, os.strerror(code))
 
     with Journal(tmp_path / "journal") as journal:
@@ -181,12 +166,10 @@ def test_a_file_system_that_does_not_answer_ends_no_run(
         assert journal.records == [LINE | {"session": 1}]
 
 
-def test_a_file_that_is_not_there_for_a_moment_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
-) -> None:
+def test_a_file_that_is_not_there_for_a_moment_ends_no_run(tmp_path, monkeypatch, impatient):
     answers, stat = [FileNotFoundError(), FileNotFoundError()], os.stat
 
-    def late(path: Path) -> os.stat_result:
+    def late(path):
         if answers:
             raise answers.pop()
         return stat(path)
@@ -198,20 +181,18 @@ def test_a_file_that_is_not_there_for_a_moment_ends_no_run(
     assert answers == []
 
 
-def test_a_file_that_has_got_another_number_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_has_got_another_number_ends_no_run(tmp_path, monkeypatch):
     with Journal(tmp_path / "journal") as journal:
         monkeypatch.setattr(os.path, "samestat", lambda first, other: False)
         journal.append(LINE)
         monkeypatch.undo()
 
 
-def stale_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def stale_once(monkeypatch):
     """Let the next call of fsync say what a file server says that was started anew."""
     errors, fsync = [OSError(errno.ESTALE, os.strerror(errno.ESTALE))], os.fsync
 
-    def stale(descriptor: int) -> None:
+    def stale(descriptor):
         if errors:
             raise errors.pop()
         fsync(descriptor)
@@ -219,7 +200,7 @@ def stale_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", stale)
 
 
-def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_handle_is_opened_again(tmp_path, monkeypatch):
     path = tmp_path / "journal"
     write(path, RECORDS)
     with Journal(path) as journal:
@@ -234,11 +215,11 @@ def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_stale_handle_of_a_folder_that_is_gone_is_said(
-    replaced: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    impatient: None,
-) -> None:
+    replaced,
+    tmp_path,
+    monkeypatch,
+    impatient,
+):
     folder = tmp_path / "run"
     folder.mkdir()
     with Journal(folder / "journal") as journal:

@@ -44,7 +44,7 @@ EXACT = {
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def kept(tmp_path):
     """A copy of the kept runs, to write in."""
     return shutil.copytree(KEPT, tmp_path / "kept")
 
@@ -52,7 +52,7 @@ def kept(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "page", sorted(RESULTS.glob("*/report.html")), ids=lambda page: page.parent.name
 )
-def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None:
+def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page):
     listed = [link["href"] for link in Page(page).all("a") if link.get("class") is None]
     files = [name for name in listed if name and not name.startswith("#")]
     assert [name for name in files if not (page.parent / name).is_file()] == []
@@ -60,7 +60,7 @@ def test_a_kept_page_lists_the_files_that_are_kept_beside_it(page: Path) -> None
 
 @pytest.mark.parametrize("command", EACH)
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
-def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, state: str) -> None:
+def test_its_page_has_the_answer_that_the_run_had(kept, command, state):
     words = {
         ("svm_grid", "finished"): ["cv error", "13.01 %", "15 of 180 test samples", "All 9"],
         ("svm_grid", "interrupted"): ["was stopped (stopped on request)", "18 fits"],
@@ -73,7 +73,7 @@ def test_its_page_has_the_answer_that_the_run_had(kept: Path, command: str, stat
     assert 'href="timeline.svg"' in page
 
 
-def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
+def test_finished_and_interrupted_ones_are_compared(kept):
     folders = [
         kept / name for name in ("svm_grid-finished", "svm_grid-interrupted", "nn_bagging-finished")
     ]
@@ -86,7 +86,7 @@ def test_finished_and_interrupted_ones_are_compared(kept: Path) -> None:
 
 
 @pytest.mark.parametrize("command", EACH)
-def test_a_finished_one_needs_nothing_when_it_is_resumed(kept: Path, command: str) -> None:
+def test_a_finished_one_needs_nothing_when_it_is_resumed(kept, command):
     folder = kept / f"{command}-finished"
     before = record(folder), (folder / "journal.jsonl").read_bytes()
     assert main_of(command)(["--resume", str(folder), "--quiet"]) == 0
@@ -97,9 +97,7 @@ def test_a_finished_one_needs_nothing_when_it_is_resumed(kept: Path, command: st
 
 
 @pytest.mark.parametrize("command", EACH)
-def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
-    kept: Path, command: str
-) -> None:
+def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(kept, command):
     folder, finished = kept / f"{command}-interrupted", kept / f"{command}-finished"
     before = (folder / "journal.jsonl").read_bytes()
     done = [row for line in before.splitlines() for row in json.loads(line)["rows"]]
@@ -120,11 +118,11 @@ def test_an_interrupted_one_is_resumed_and_ends_as_the_finished_one(
     )
 
 
-def n_rows(journal: bytes) -> int:
+def n_rows(journal):
     return sum(len(json.loads(line)["rows"]) for line in journal.splitlines())
 
 
-def main_of(command: str):
+def main_of(command):
     if command == "nn_bagging":
         pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
     return importlib.import_module(f"pipelines.{command}").main

@@ -32,7 +32,7 @@ SMALL = {
 QUICK = "svm_grid", "pagerank"
 
 
-def link_all(folder: Path, foreign: Path) -> dict[Path, bytes]:
+def link_all(folder, foreign):
     """Move all files of a run but its journal elsewhere, and put links in their place."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != JOURNAL]
     contents = {}
@@ -52,7 +52,7 @@ def link_all(folder: Path, foreign: Path) -> dict[Path, bytes]:
         *(pytest.param(name, marks=pytest.mark.slow) for name in SMALL if name not in QUICK),
     ],
 )
-def test_a_run_that_is_resumed_and_drawn_replaces_links(command: str, tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_and_drawn_replaces_links(command, tmp_path):
     folder, main = tmp_path / "run", import_module(f"pipelines.{command}").main
     words = SMALL[command].split()
     assert main([*words, "--results", str(folder), "--quiet"]) == 0
@@ -67,7 +67,7 @@ def test_a_run_that_is_resumed_and_drawn_replaces_links(command: str, tmp_path: 
 
 
 @pytest.mark.figures
-def test_the_pages_of_several_runs_replace_links(tmp_path: Path) -> None:
+def test_the_pages_of_several_runs_replace_links(tmp_path):
     runs = [path for path in sorted(KEPT.iterdir()) if (path / RECORD).is_file()][:3]
     copies = [Path(shutil.copytree(path, tmp_path / path.name)) for path in runs]
     assert report([*map(str, copies)]) == 0
@@ -85,7 +85,7 @@ def test_the_pages_of_several_runs_replace_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_target", [True, False], ids=["to a file", "to none"])
-def test_a_journal_that_is_a_link_is_refused(has_target: bool, tmp_path: Path) -> None:
+def test_a_journal_that_is_a_link_is_refused(has_target, tmp_path):
     folder, foreign = tmp_path / "run", tmp_path / "foreign"
     folder.mkdir()
     (folder / JOURNAL).symlink_to(foreign)
@@ -99,7 +99,7 @@ def test_a_journal_that_is_a_link_is_refused(has_target: bool, tmp_path: Path) -
     assert foreign.exists() == has_target
 
 
-def test_a_folder_that_is_a_link_is_refused_before_files_are_removed(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_is_refused_before_files_are_removed(tmp_path):
     """What ``run.json`` says of files behind it would have them removed as changed."""
     folder, foreign = tmp_path / "run", tmp_path / "foreign"
     foreign.mkdir()
@@ -115,13 +115,13 @@ def test_a_folder_that_is_a_link_is_refused_before_files_are_removed(tmp_path: P
     assert (foreign / "mine.txt").exists()
 
 
-def test_a_name_that_a_link_to_nothing_has_is_taken(tmp_path: Path) -> None:
+def test_a_name_that_a_link_to_nothing_has_is_taken(tmp_path):
     page = tmp_path / "performance.html"
     page.symlink_to(tmp_path / "elsewhere")
     assert unused(page) == tmp_path / "performance-2.html"
 
 
-def test_a_long_name_leaves_room_for_the_name_of_the_unfinished_file(tmp_path: Path) -> None:
+def test_a_long_name_leaves_room_for_the_name_of_the_unfinished_file(tmp_path):
     path = tmp_path / ("é" * 120 + ".csv")
     with replacing(path) as unfinished:
         unfinished.write_text("1")
@@ -131,7 +131,7 @@ def test_a_long_name_leaves_room_for_the_name_of_the_unfinished_file(tmp_path: P
 WRITES = ("to_parquet", "to_csv", "to_json", "savefig", "write_text", "write_bytes", "savez")
 
 
-def test_files_are_written_under_another_name_first() -> None:
+def test_files_are_written_under_another_name_first():
     """Whoever writes one by a path that is put together on the spot has not asked ``replacing``."""
     direct = []
     for path in (ROOT / "pipelines").rglob("*.py"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.tree._tree import Tree
@@ -11,7 +9,7 @@ from sklearn.tree._tree import Tree
 LEAF = -1
 
 
-def assert_alike(actual: Any, expected: Any, name: str = "") -> None:
+def assert_alike(actual, expected, name=""):
     """Compare parameters and fitted attributes, and those of all estimators within.
 
     Private attributes do not count, nor do the generators that stages of gradient boosting hold.
@@ -42,7 +40,7 @@ def assert_alike(actual: Any, expected: Any, name: str = "") -> None:
         np.testing.assert_array_equal(actual, expected, err_msg=name)
 
 
-def assert_trees_alike(actual: Tree, expected: Tree, name: str = "") -> None:
+def assert_trees_alike(actual, expected, name=""):
     """Compare all that trees hold; where a leaf sends missing values is not set."""
     for key in ("node_count", "max_depth", "n_leaves", "capacity", "n_features", "n_outputs"):
         assert getattr(actual, key) == getattr(expected, key), f"{name}.{key}"
@@ -55,7 +53,7 @@ def assert_trees_alike(actual: Tree, expected: Tree, name: str = "") -> None:
         np.testing.assert_array_equal(*fields, err_msg=f"{name}.{key}")
 
 
-def methods_of(estimator: Any) -> list[str]:
+def methods_of(estimator):
     """The methods by which an estimator predicts."""
     names = ("predict", "predict_proba", "predict_log_proba", "decision_function")
     return [name for name in names if hasattr(estimator, name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,19 +61,19 @@ K = {"n_neighbors": [1, 3, 5, 7]}
 
 
 @contextmanager
-def accelerated() -> Iterator[Acceleration]:
+def accelerated():
     acceleration = Acceleration()
     with parallel_config(SearchBackend(acceleration)):
         yield acceleration
 
 
 @pytest.fixture(autouse=True)
-def solver_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def solver_is_loaded(monkeypatch):
     """As in a process that has searched before, whatever test comes first."""
     monkeypatch.setattr(KernelMachines, "seconds_to_start", lambda kind: 0.0)
 
 
-def scaled(estimator: Any) -> Any:
+def scaled(estimator):
     return make_pipeline(StandardScaler(), estimator)
 
 
@@ -152,7 +152,7 @@ SEARCHES: dict[str, tuple[Callable[[Any], Any], int]] = {
 }
 
 
-def scores_of(search: Any) -> dict[str, Any]:
+def scores_of(search):
     return {
         name: np.asarray(values, float)
         for name, values in search.cv_results_.items()
@@ -162,7 +162,7 @@ def scores_of(search: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_gives_what_it_gives_without(name: str, n_jobs: int | None) -> None:
+def test_a_search_gives_what_it_gives_without(name, n_jobs):
     search, n_made = SEARCHES[name]
     plain = search(1)
     with accelerated() as acceleration:
@@ -180,10 +180,10 @@ def test_a_search_gives_what_it_gives_without(name: str, n_jobs: int | None) -> 
         assert sum(entry.n_made for entry in entries) == n_made
 
 
-def test_all_of_the_validation_functions_share() -> None:
+def test_all_of_the_validation_functions_share():
     estimator, splits = KNeighborsClassifier(), StratifiedKFold(4)
 
-    def functions() -> list[Any]:
+    def functions():
         curve = validation_curve(
             estimator, X, y, param_name="n_neighbors", param_range=[1, 3, 9], cv=splits
         )
@@ -211,10 +211,10 @@ def test_all_of_the_validation_functions_share() -> None:
     }
 
 
-def test_what_a_script_draws_is_as_without() -> None:
+def test_what_a_script_draws_is_as_without():
     """Shared fits, plain ones that draw, and draws after the search."""
 
-    def draws() -> tuple[Any, float]:
+    def draws():
         np.random.seed(3)  # noqa: NPY002
         grid = {"model": [SVC(C=1), SVC(C=10), RandomForestClassifier(3), SVC(C=5)]}
         steps = scaled(SVC())
@@ -233,13 +233,13 @@ def test_what_a_script_draws_is_as_without() -> None:
     assert acceleration.log.entries[0].n_made < acceleration.log.entries[0].n_asked
 
 
-def test_an_analysis_that_draws_is_not_shared() -> None:
+def test_an_analysis_that_draws_is_not_shared():
     rows = np.random.default_rng(0).normal(size=(60, 600))
     labels = rows[:, 0] > 0
     pipe = make_pipeline(PCA(4), KNeighborsClassifier())
     grid = {"kneighborsclassifier__n_neighbors": [1, 3]}
 
-    def search() -> Any:
+    def search():
         np.random.seed(0)  # noqa: NPY002
         return GridSearchCV(pipe, grid, cv=2).fit(rows, labels), np.random.random()  # noqa: NPY002
 
@@ -252,10 +252,8 @@ def test_an_analysis_that_draws_is_not_shared() -> None:
 
 
 @pytest.mark.parametrize("verbose", [1, 2, 3, 10])
-def test_it_prints_what_scikit_learn_prints(
-    verbose: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def search() -> str:
+def test_it_prints_what_scikit_learn_prints(verbose, capsys):
+    def search():
         for scoring in (None, ["accuracy", "f1_macro"]):
             for train in (False, True):
                 GridSearchCV(
@@ -279,7 +277,7 @@ def test_it_prints_what_scikit_learn_prints(
     assert acceleration.log.entries[0].n_made == 2
 
 
-def test_other_calls_go_to_the_backend_outside() -> None:
+def test_other_calls_go_to_the_backend_outside():
     with parallel_config("threading", n_jobs=3):
         outside, n_jobs = get_active_backend()
         with accelerated():
@@ -291,12 +289,12 @@ def test_other_calls_go_to_the_backend_outside() -> None:
     assert n_jobs == 3
 
 
-def active() -> tuple[str, int]:
+def active():
     backend, n_jobs = get_active_backend()
     return type(backend).__name__, n_jobs
 
 
-def square(number: int) -> int:
+def square(number):
     return number * number
 
 
@@ -304,7 +302,7 @@ def square(number: int) -> int:
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
 @pytest.mark.parametrize("prefer", [None, "threads"])
 @pytest.mark.parametrize("return_as", ["list", "generator", "generator_unordered"])
-def test_calls_of_any_form(kind: Any, n_jobs: Any, prefer: Any, return_as: str) -> None:
+def test_calls_of_any_form(kind, n_jobs, prefer, return_as):
     one_call = (delayed if kind is Parallel else sklearn_delayed)(square)
     with accelerated():
         parallel = kind(n_jobs=n_jobs, prefer=prefer, return_as=return_as)
@@ -316,7 +314,7 @@ def test_calls_of_any_form(kind: Any, n_jobs: Any, prefer: Any, return_as: str) 
             assert sorted(parallel(one_call(i) for i in range(3))) == [0, 1, 4]
 
 
-def test_no_jobs_is_refused_as_without() -> None:
+def test_no_jobs_is_refused_as_without():
     with accelerated(), pytest.raises(ValueError, match="n_jobs == 0"):
         Parallel(n_jobs=0)(delayed(square)(i) for i in range(3))
     with accelerated(), pytest.raises(ValueError, match="n_jobs == 0"):
@@ -326,20 +324,20 @@ def test_no_jobs_is_refused_as_without() -> None:
 class Failing(ClassifierMixin, BaseEstimator):
     """Fails where it is told to."""
 
-    def __init__(self, level: int = 0) -> None:
+    def __init__(self, level=0):
         self.level = level
 
-    def fit(self, X: Any, y: Any) -> Failing:
+    def fit(self, X, y):
         if self.level == 1:
             raise RuntimeError("level 1")
         self.classes_ = np.unique(y)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X):
         return np.full(len(X), self.classes_[0])
 
 
-def test_errors_are_as_without() -> None:
+def test_errors_are_as_without():
     grid = {"model": [KNeighborsClassifier(1), KNeighborsClassifier(3), Failing(1), Failing(0)]}
     pipe = make_pipeline(StandardScaler(), Failing())
     pipe.steps[-1] = ("model", Failing())
@@ -356,21 +354,21 @@ def test_errors_are_as_without() -> None:
         assert cross_val_score(KNeighborsClassifier(1), X, y).shape == (5,)
 
 
-def test_fits_that_do_not_converge_are_said() -> None:
+def test_fits_that_do_not_converge_are_said():
     rows = StandardScaler().fit_transform(X_CANCER)
     search = GridSearchCV(SVC(max_iter=3), {"C": [1, 100]}, cv=2)
     with accelerated(), pytest.warns(ConvergenceWarning, match="did not converge|early"):
         search.fit(rows, y_CANCER)
 
 
-def test_fitted_estimators_that_are_wanted_are_scikit_learns() -> None:
+def test_fitted_estimators_that_are_wanted_are_scikit_learns():
     with accelerated() as acceleration:
         result = cross_validate(SVC(), X, y, return_estimator=True, return_indices=True)
     assert all(hasattr(estimator, "support_") for estimator in result["estimator"])
     assert acceleration.log.entries[0].reason == "it keeps every fitted estimator"
 
 
-def test_nested_searches_share_in_every_process() -> None:
+def test_nested_searches_share_in_every_process():
     inner = GridSearchCV(KNeighborsClassifier(), K, cv=3)
     plain = cross_val_score(inner, X, y, cv=3)
     for n_jobs in (1, 2):
@@ -382,7 +380,7 @@ def test_nested_searches_share_in_every_process() -> None:
         assert [(entry.n_asked, entry.n_made) for entry in nested] == [(12, 3)] * 3
 
 
-def test_rows_of_any_form() -> None:
+def test_rows_of_any_form():
     frame = pd.DataFrame(X, columns=list("abcd"))
     grid = {"C": [1, 10], "gamma": [0.1, "scale"]}
     plain = GridSearchCV(SVC(), grid, cv=3).fit(X, y)
@@ -394,7 +392,7 @@ def test_rows_of_any_form() -> None:
             )
 
 
-def test_a_large_sparse_matrix_is_not_made_dense() -> None:
+def test_a_large_sparse_matrix_is_not_made_dense():
     rows = sparse.random(400, 200_000, density=1e-4, random_state=0, format="csr")
     labels = np.arange(400) % 2
     with accelerated() as acceleration:
@@ -402,7 +400,7 @@ def test_a_large_sparse_matrix_is_not_made_dense() -> None:
     assert acceleration.log.entries[0].n_made == 4
 
 
-def test_a_selector_of_features_calls_many_times() -> None:
+def test_a_selector_of_features_calls_many_times():
     selector = SequentialFeatureSelector(
         KNeighborsClassifier(3), n_features_to_select=2, cv=KFold(3)
     )
@@ -413,12 +411,12 @@ def test_a_selector_of_features_calls_many_times() -> None:
     assert line.startswith("SequentialFeatureSelector(KNeighborsClassifier), 7 times: 21 fits")
 
 
-def test_calls_that_are_no_grid_are_made_as_they_are() -> None:
+def test_calls_that_are_no_grid_are_made_as_they_are():
     from sklearn.model_selection._validation import _fit_and_score
 
     from pipelines.sklearn_private import PassthroughScorer
 
-    def call(rows: Any, k: int, split: int) -> Any:
+    def call(rows, k, split):
         estimator = KNeighborsClassifier(k)
         train, test = np.arange(0, 100), np.arange(100, 150)
         return sklearn_delayed(_fit_and_score)(
@@ -444,7 +442,7 @@ def test_calls_that_are_no_grid_are_made_as_they_are() -> None:
     assert acceleration.log.entries[0].reason == "its fits are of different data"
 
 
-def test_metadata_and_weights() -> None:
+def test_metadata_and_weights():
     weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
     plain = GridSearchCV(SVC(), {"C": [1, 10]}, cv=3).fit(X, y, sample_weight=weights)
     with accelerated():
@@ -452,7 +450,7 @@ def test_metadata_and_weights() -> None:
     assert_allclose(ours.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
 
 
-def test_a_table_says_what_was_shared() -> None:
+def test_a_table_says_what_was_shared():
     with accelerated() as acceleration:
         GridSearchCV(KNeighborsClassifier(), K, cv=3).fit(X, y)
         GridSearchCV(LogisticRegression(max_iter=200), {"fit_intercept": [True, False]}).fit(X, y)
@@ -473,7 +471,7 @@ def test_a_table_says_what_was_shared() -> None:
     assert "nothing: its fits have nothing in common" in rows[2]
 
 
-def test_what_is_over_soon_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_over_soon_loads_nothing(monkeypatch):
     """Until a process might have saved what loading the solver takes."""
     monkeypatch.setattr(KernelMachines, "seconds_to_start", lambda kind: 1.0)
     monkeypatch.setattr(KernelMachines, "seconds_saved", lambda kind, *problem: 0.3)
@@ -485,14 +483,14 @@ def test_what_is_over_soon_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert entries[0].reason == "its fits have nothing in common, or are over too soon"
 
 
-def test_one_candidate_of_few_rows_is_a_separate_fit() -> None:
+def test_one_candidate_of_few_rows_is_a_separate_fit():
     with accelerated() as acceleration:
         cross_val_score(SVC(), X, y)
         GridSearchCV(SVC(), [{"kernel": ["rbf"]}, {"kernel": ["linear"]}]).fit(X, y)
     assert [entry.shared for entry in acceleration.log.entries] == [set(), set()]
 
 
-def test_one_candidate_shares_its_kernel_in_one_process_alone() -> None:
+def test_one_candidate_shares_its_kernel_in_one_process_alone():
     rows = np.random.default_rng(0).normal(size=(1300, 4))
     labels = rows[:, 0] > 0
     with accelerated() as acceleration:
@@ -501,11 +499,11 @@ def test_one_candidate_shares_its_kernel_in_one_process_alone() -> None:
     assert [entry.shared for entry in acceleration.log.entries] == [{"the path solver"}, set()]
 
 
-def noted(path: str) -> None:
+def noted(path):
     Path(path).touch()
 
 
-def test_calls_begin_when_a_generator_of_results_is_asked_for(tmp_path: Path) -> None:
+def test_calls_begin_when_a_generator_of_results_is_asked_for(tmp_path):
     with accelerated():
         results = Parallel(n_jobs=2, return_as="generator")(
             delayed(noted)(str(tmp_path / str(number))) for number in range(2)
@@ -518,15 +516,15 @@ def test_calls_begin_when_a_generator_of_results_is_asked_for(tmp_path: Path) ->
 CONTEXT = list[int]()
 
 
-def enter(value: int) -> None:
+def enter(value):
     CONTEXT.append(value)
 
 
-def context() -> list[int]:
+def context():
     return CONTEXT
 
 
-def test_options_of_a_backend_are_passed_on() -> None:
+def test_options_of_a_backend_are_passed_on():
     with accelerated():
         seen = Parallel(n_jobs=2, initializer=enter, initargs=(7,))(
             delayed(context)() for _ in range(2)
@@ -537,11 +535,11 @@ def test_options_of_a_backend_are_passed_on() -> None:
 class Noise(TransformerMixin, BaseEstimator):
     """Draws, and says so nowhere."""
 
-    def fit(self, X: Any, y: Any = None) -> Noise:
+    def fit(self, X, y=None):
         self.n_features_in_ = X.shape[1]
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X):
         return X + np.random.randn(*X.shape)  # noqa: NPY002
 
 
@@ -580,10 +578,10 @@ DRAWING: dict[str, tuple[Any, dict[str, Any], Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", DRAWING)
-def test_what_draws_without_a_seed_draws_as_without(name: str) -> None:
+def test_what_draws_without_a_seed_draws_as_without(name):
     estimator, grid, rows, targets = DRAWING[name]
 
-    def search() -> tuple[Any, float]:
+    def search():
         np.random.seed(0)  # noqa: NPY002
         fitted = GridSearchCV(estimator, grid, cv=3).fit(rows, targets)
         return scores_of(fitted), np.random.random()  # noqa: NPY002
@@ -608,7 +606,7 @@ def test_what_draws_without_a_seed_draws_as_without(name: str) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_candidate_that_cannot_be_fails_as_without(estimator: Any, grid: Any) -> None:
+def test_a_candidate_that_cannot_be_fails_as_without(estimator, grid):
     search = GridSearchCV(estimator, grid, cv=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -620,12 +618,12 @@ def test_a_candidate_that_cannot_be_fails_as_without(estimator: Any, grid: Any) 
     assert np.isnan(plain["mean_test_score"]).any()
 
 
-def noisy(estimator: Any, X: Any, y: Any) -> float:
+def noisy(estimator, X, y):
     return float(estimator.score(X, y) + np.random.random())  # noqa: NPY002
 
 
-def test_a_scorer_that_draws_draws_as_without() -> None:
-    def search() -> tuple[Any, float]:
+def test_a_scorer_that_draws_draws_as_without():
+    def search():
         np.random.seed(0)  # noqa: NPY002
         fitted = GridSearchCV(KNeighborsClassifier(), K, cv=3, scoring=noisy).fit(X, y)
         return scores_of(fitted)["mean_test_score"], np.random.random()  # noqa: NPY002
@@ -637,8 +635,8 @@ def test_a_scorer_that_draws_draws_as_without() -> None:
     assert same_number == number
 
 
-def test_splits_that_are_drawn_between_fits_are_those_without() -> None:
-    def scores() -> Any:
+def test_splits_that_are_drawn_between_fits_are_those_without():
+    def scores():
         np.random.seed(0)  # noqa: NPY002
         return cross_val_score(RandomForestClassifier(3), X, y, cv=ShuffleSplit(3))
 
@@ -649,12 +647,12 @@ def test_splits_that_are_drawn_between_fits_are_those_without() -> None:
     assert (entry.n_asked, entry.n_made) == (3, 3)
 
 
-def write_to(distances: Any) -> Any:
+def write_to(distances):
     distances[distances == 0] = 10
     return 1 / distances
 
 
-def test_weights_that_write_to_distances_change_no_other_candidate() -> None:
+def test_weights_that_write_to_distances_change_no_other_candidate():
     search = GridSearchCV(
         KNeighborsClassifier(),
         {"weights": [write_to, "distance"], "n_neighbors": [3, 5]},
@@ -667,7 +665,7 @@ def test_weights_that_write_to_distances_change_no_other_candidate() -> None:
         assert_allclose(ours[column], values, err_msg=column)
 
 
-def test_candidates_with_and_without_probabilities() -> None:
+def test_candidates_with_and_without_probabilities():
     parts = [("a", LogisticRegression()), ("b", DecisionTreeClassifier(random_state=0))]
     search = GridSearchCV(
         VotingClassifier(parts),
@@ -683,7 +681,7 @@ def test_candidates_with_and_without_probabilities() -> None:
     assert_allclose(ours["mean_test_score"], plain["mean_test_score"])
 
 
-def test_masks_of_another_length_are_refused_as_without() -> None:
+def test_masks_of_another_length_are_refused_as_without():
     short = np.arange(100) < 50
     with accelerated(), pytest.raises(IndexError, match="boolean index"):
         GridSearchCV(KNeighborsClassifier(), K, cv=[(short, ~short)] * 2, error_score="raise").fit(
@@ -694,7 +692,7 @@ def test_masks_of_another_length_are_refused_as_without() -> None:
 @pytest.mark.parametrize(
     ("rows", "targets"), [(X, X[:, 0] + X[:, 1]), (X + 1j, y)], ids=["numbers", "complex"]
 )
-def test_data_that_a_machine_refuses_are_refused(rows: Any, targets: Any) -> None:
+def test_data_that_a_machine_refuses_are_refused(rows, targets):
     search = GridSearchCV(SVC(), {"C": [1, 10]}, cv=KFold(3))
     with accelerated(), pytest.raises(ValueError, match=r"fits failed|[Cc]omplex"):
         search.fit(rows, targets)

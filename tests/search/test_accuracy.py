@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score
@@ -28,7 +25,7 @@ LABELS = [np.array(["a", "bc", "d"])[codes] for codes in CODES]
         (CODES[0][:, None] == [0, 1, 2], CODES[1][:, None] == [0, 1, 2]),
     ],
 )
-def test_it_has_scikit_learns_bits(truth: Any, predicted: Any) -> None:
+def test_it_has_scikit_learns_bits(truth, predicted):
     assert accuracy_of(truth, predicted) == accuracy_score(truth, predicted)
 
 
@@ -44,11 +41,11 @@ def test_it_has_scikit_learns_bits(truth: Any, predicted: Any) -> None:
         (LABELS[0].astype(object), CODES[1].astype(object)),
     ],
 )
-def test_what_scikit_learn_refuses_is_refused(truth: Any, predicted: Any) -> None:
+def test_what_scikit_learn_refuses_is_refused(truth, predicted):
     assert outcome(accuracy_of, truth, predicted) == outcome(accuracy_score, truth, predicted)
 
 
-def outcome(accuracy: Callable[[Any, Any], float], truth: Any, predicted: Any) -> str:
+def outcome(accuracy, truth, predicted):
     """What it gives, or says; before 1.8 scikit-learn warned of some of these, or took them."""
     try:
         return f"{accuracy(truth, predicted)}"

@@ -59,12 +59,12 @@ KINDS: list[tuple[Any, dict[str, list[Any]]]] = [
 QUICK = "SVC", "Ridge"
 
 
-def piped(estimator: Any, grid: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def piped(estimator, grid):
     pipeline = make_pipeline(StandardScaler(), estimator)
     return pipeline, {f"{pipeline.steps[-1][0]}__{name}": grid[name] for name in grid}
 
 
-def by_name() -> dict[str, tuple[Any, dict[str, Any]]]:
+def by_name():
     estimators = {type(estimator).__name__: (estimator, grid) for estimator, grid in KINDS}
     return estimators | {f"scaled {name}": piped(*kind) for name, kind in estimators.items()}
 
@@ -73,9 +73,9 @@ ALL = by_name()
 
 
 @cache
-def failing(search: Any, kind: str) -> dict[str, str]:
+def failing(search, kind):
     """What each check that does not pass says."""
-    outcomes: Any = check_estimator(search(*ALL[kind], cv=2), on_skip=None, on_fail=None)
+    outcomes = check_estimator(search(*ALL[kind], cv=2), on_skip=None, on_fail=None)
     return {
         outcome["check_name"]: str(outcome["exception"])
         for outcome in outcomes
@@ -100,7 +100,7 @@ CASES = [
         if (name := (case[0].__name__, case[1]))
     ],
 )
-def test_no_check_fails_that_grid_search_cv_passes(search: Any, kind: str) -> None:
+def test_no_check_fails_that_grid_search_cv_passes(search, kind):
     theirs = failing(GridSearchCV, kind)
     ours = failing(search, kind)
     assert {name: says for name, says in ours.items() if name not in theirs} == {}

@@ -17,7 +17,7 @@ FIRST = np.array([0.90, 0.93, 0.88, 0.95, 0.91, 0.90, 0.94, 0.92, 0.89, 0.93])
 SECOND = np.array([0.88, 0.92, 0.88, 0.91, 0.90, 0.91, 0.90, 0.90, 0.88, 0.91])
 
 
-def test_without_overlap_it_is_the_paired_t_test() -> None:
+def test_without_overlap_it_is_the_paired_t_test():
     comparison = compare_scores(FIRST, SECOND, ratio=0.0, rope=0.0)
     expected = ttest_rel(FIRST, SECOND)
     assert comparison["t"] == pytest.approx(expected.statistic)
@@ -25,7 +25,7 @@ def test_without_overlap_it_is_the_paired_t_test() -> None:
     assert comparison["effect"] == pytest.approx(expected.statistic / math.sqrt(10))
 
 
-def test_the_variance_grows_by_the_ratio_of_rows() -> None:
+def test_the_variance_grows_by_the_ratio_of_rows():
     # 10-fold: validation rows are 1/9 of the training rows (Nadeau and Bengio 2003, eq. 9).
     comparison = compare_scores(FIRST, SECOND, ratio=1 / 9, rope=0.01)
     differences = FIRST - SECOND
@@ -39,7 +39,7 @@ def test_the_variance_grows_by_the_ratio_of_rows() -> None:
     )
 
 
-def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> None:
+def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt():
     same = compare_scores(FIRST, FIRST, 0.1, 0.01)
     assert (same["t"], same["p"], same["p_same"]) == (0.0, 1.0, 1.0)
     always = compare_scores(FIRST + 0.25, FIRST, 0.1, 0.01)
@@ -47,14 +47,14 @@ def test_equal_scores_are_no_difference_and_constant_ones_leave_no_doubt() -> No
     assert (always["p_first"], always["p_same"]) == (1.0, 0.0)
 
 
-def test_holm_is_that_of_his_paper() -> None:
+def test_holm_is_that_of_his_paper():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == pytest.approx([1.0, 1.0])
     assert math.isnan(holm([math.nan, 0.04])[0])
     assert holm([math.nan, 0.04])[1] == pytest.approx(0.04)
 
 
-def test_all_pairs_are_compared_once() -> None:
+def test_all_pairs_are_compared_once():
     scores = {"a": FIRST, "b": SECOND, "c": SECOND[::-1]}
     cells = pd.DataFrame(
         [

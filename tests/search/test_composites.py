@@ -82,19 +82,17 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("form", [np.array, pd.DataFrame])
-def test_their_scores_are_those_of_separate_fits(
-    name: str, form: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_their_scores_are_those_of_separate_fits(name, form, monkeypatch):
     estimator, grid, scoring, n_fits = CASES[name]
     rows, targets = DIABETES if "numbers" in name else (X, LABELS)
     rows = form(rows) if form is np.array else form(rows).add_prefix("column")
-    how: dict[str, Any] = {"cv": 2, "scoring": scoring, "refit": False, "error_score": "raise"}
+    how = {"cv": 2, "scoring": scoring, "refit": False, "error_score": "raise"}
     how |= {"return_train_score": True}
     theirs = GridSearchCV(estimator, grid, **how).fit(rows, targets)
     calls = list[Any]()
     for neighbors in (KNeighborsClassifier, KNeighborsRegressor):
 
-        def counted(part: Any, *arguments: Any, fit: Any = neighbors.fit) -> Any:
+        def counted(part, *arguments, fit=neighbors.fit):
             calls.append(part)
             return fit(part, *arguments)
 
@@ -106,10 +104,10 @@ def test_their_scores_are_those_of_separate_fits(
             np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
 
 
-def test_what_a_scorer_sees_is_a_separate_fit() -> None:
+def test_what_a_scorer_sees_is_a_separate_fit():
     table = pd.DataFrame(X).add_prefix("column")
 
-    def look(estimator: Any, rows: Any, truth: Any) -> float:
+    def look(estimator, rows, truth):
         alone = clone(estimator)
         assert [type(part) for _, part in alone.estimators] == [type(part) for _, part in PARTS]
         assert vars(alone).keys() < vars(estimator).keys()
@@ -126,7 +124,7 @@ def test_what_a_scorer_sees_is_a_separate_fit() -> None:
         VotingClassifier(PARTS, n_jobs=2),
         StackingClassifier(PARTS, n_jobs=2, cv=2),
     ):
-        how: dict[str, Any] = {"cv": 2, "error_score": "raise"}
+        how = {"cv": 2, "error_score": "raise"}
         theirs = GridSearchCV(composite, grid, **how).fit(table, LABELS)
         ours = GridSearch(composite, grid, scoring=look, **how).fit(table, LABELS)
         column = "mean_test_score"
@@ -134,7 +132,7 @@ def test_what_a_scorer_sees_is_a_separate_fit() -> None:
         assert ours.fits.n_made == ours.fits.n_requested  # each is fitted, of shared parts
 
 
-def test_candidates_without_a_common_part_are_tasks_apart() -> None:
+def test_candidates_without_a_common_part_are_tasks_apart():
     kind = group_candidates([VotingClassifier(PARTS)], CandidateScorer())[0].shared
     assert kind is not None
     near = [VotingClassifier([("near", KNeighborsClassifier(k))]) for k in (1, 2, 3)]
@@ -159,6 +157,6 @@ def test_candidates_without_a_common_part_are_tasks_apart() -> None:
         StackingClassifier(PARTS, cv="prefit"),
     ],
 )
-def test_what_chance_decides_or_nobody_knows_is_not_shared(composite: Any) -> None:
+def test_what_chance_decides_or_nobody_knows_is_not_shared(composite):
     groups = group_candidates([clone(composite), clone(composite)], CandidateScorer())
     assert [group.shared for group in groups] == [None, None]

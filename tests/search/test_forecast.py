@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +22,7 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.forecast import Pace, forecast, seconds_with_range
 from pipelines.search.probes import Measurement, measure, measure_steps, with_rows
 from pipelines.search.shared.svm import SVCs, SVMParameters, SVRs
-from pipelines.search.tasks import SEARCH, Problem, Task, make_tasks
+from pipelines.search.tasks import SEARCH, make_tasks
 from pipelines.svm.settings import Settings
 
 from .problems import problem_of
@@ -34,19 +32,19 @@ y = y.astype(np.int32)
 HERE = Workers("local", 1, 1, "cpu")
 
 
-def wine() -> Problem:
+def wine():
     estimators = {"knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}
     candidates = [Candidate(name, {}, estimator) for name, estimator in estimators.items()]
     return problem_of(candidates, X, y, make_folds(y, 3, 0))
 
 
-def tasks_of(problem: Problem) -> tuple[Task, Task]:
+def tasks_of(problem):
     """The first tasks of both algorithms."""
     tasks = make_tasks(problem)
     return tasks[0], next(task for task in tasks if task.label == "tree")
 
 
-def test_nothing_is_predicted_of_a_kind_of_which_nothing_is_known() -> None:
+def test_nothing_is_predicted_of_a_kind_of_which_nothing_is_known():
     problem = wine()
     knn, tree = tasks_of(problem)
     pace = Pace(problem)
@@ -55,7 +53,7 @@ def test_nothing_is_predicted_of_a_kind_of_which_nothing_is_known() -> None:
     assert math.isnan(pace.seconds(tree))
 
 
-def test_one_odd_task_changes_nothing() -> None:
+def test_one_odd_task_changes_nothing():
     problem = wine()
     knn, _ = tasks_of(problem)
     pace = Pace(problem)
@@ -64,7 +62,7 @@ def test_one_odd_task_changes_nothing() -> None:
     assert pace.seconds(knn) == pytest.approx(2.0)
 
 
-def test_probes_are_interpolated_and_corrected_by_what_tasks_took() -> None:
+def test_probes_are_interpolated_and_corrected_by_what_tasks_took():
     problem = wine()
     knn, tree = tasks_of(problem)
     kinds = {name: Pace(problem).kind(task) for name, task in (("knn", knn), ("tree", tree))}
@@ -88,23 +86,21 @@ def test_probes_are_interpolated_and_corrected_by_what_tasks_took() -> None:
         (lambda n: 1e-7 * n**1.7, 1.3),
     ],
 )
-def test_usual_growth_is_extrapolated_tenfold(
-    seconds: Callable[[float], float], within: float
-) -> None:
+def test_usual_growth_is_extrapolated_tenfold(seconds, within):
     sizes = (1_000, 2_000)
     measured = Measurement(sizes, tuple(map(seconds, sizes)), seconds(2_000))
     factor = measured.on(20_000) / seconds(20_000)
     assert 1 / within < factor < within
 
 
-def test_seconds_of_the_clock_are_those_of_the_processor_stretched() -> None:
+def test_seconds_of_the_clock_are_those_of_the_processor_stretched():
     assert Measurement((10, 20), (1.0, 4.0), wall=8.0).on(40) == pytest.approx(2 * 16.0)
     # All rows were measured: nothing is extrapolated.
     assert Measurement((10, 20), (1.0, 3.0), wall=3.0).on(20) == pytest.approx(3.0)
 
 
-def test_a_growth_that_is_known_counts_more_than_what_few_rows_show() -> None:
-    def grid(n: float) -> float:
+def test_a_growth_that_is_known_counts_more_than_what_few_rows_show():
+    def grid(n):
         return 3.3e-8 * n * (n + 1800)
 
     measured = Measurement((1_000, 2_000), (grid(1_000), grid(2_000)), grid(2_000))
@@ -113,11 +109,11 @@ def test_a_growth_that_is_known_counts_more_than_what_few_rows_show() -> None:
     assert flat.on(60_000, linear_rows=1800) > 5 * flat.on(60_000)
 
 
-def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch):
     problem, ran = wine(), list[int]()
     task = make_tasks(problem)[0]
 
-    def run_on(problem: Any, task: Any, n_rows: int, n_threads: int) -> tuple[float, float]:
+    def run_on(problem, task, n_rows, n_threads):
         ran.append(n_rows)
         return 1e-4 * n_rows**2, 2e-4 * n_rows**2
 
@@ -139,16 +135,16 @@ def test_probes_grow_as_long_as_the_patience_lasts(monkeypatch: pytest.MonkeyPat
     assert ran == [150]
 
 
-def test_first_steps_tell_the_time_of_all() -> None:
+def test_first_steps_tell_the_time_of_all():
     now = [0.0]
 
-    def items(seconds: float) -> Iterator[Any]:
+    def items(seconds):
         now[0] += 3.0  # what comes before the steps
         for step in range(100):
             yield Progress(step / 100)
             now[0] += seconds
 
-    def clock() -> float:
+    def clock():
         return now[0]
 
     assert measure_steps(items(2.0), 5.0, 1.0, clock) == pytest.approx(203.0)
@@ -159,7 +155,7 @@ def test_first_steps_tell_the_time_of_all() -> None:
     assert measure_steps(items(0.01), 5.0, 0.3, clock) == pytest.approx(4.0)  # it ended before
 
 
-def test_few_rows_keep_classes_and_splits() -> None:
+def test_few_rows_keep_classes_and_splits():
     problem = wine()
     few = with_rows(problem, SEARCH, 1.0, 60)
     assert len(few.data.X) == 60
@@ -171,7 +167,7 @@ def test_few_rows_keep_classes_and_splits() -> None:
     assert with_rows(problem, SEARCH, 1.0, 1000) is problem
 
 
-def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch):
     problem = wine()
     tasks = make_tasks(problem)
     assert not forecast(problem, tasks, HERE).lines
@@ -199,9 +195,7 @@ def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch: pytest.MonkeyPa
         (Workers("cuda", 1, 1, "gpu"), "they run on a GPU"),
     ],
 )
-def test_what_cannot_be_known_is_said(
-    workers: Workers, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_known_is_said(workers, why, monkeypatch):
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
     problem = wine()
     (line,), rates = forecast(problem, make_tasks(problem), workers)
@@ -210,11 +204,11 @@ def test_what_cannot_be_known_is_said(
     assert not rates
 
 
-def test_a_probe_that_fails_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_fails_stops_no_run(monkeypatch):
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
     problem = wine()
 
-    def fail(*_: Any) -> None:
+    def fail(*_):
         raise ValueError("no such neighbour")
 
     monkeypatch.setattr(of_forecast, "probe", fail)
@@ -222,7 +216,7 @@ def test_a_probe_that_fails_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert line.endswith("a probe failed: ValueError: no such neighbour")
 
 
-def test_real_probes_give_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_probes_give_a_forecast(monkeypatch):
     for name in ("SHORT", "WORTH_A_FORECAST", "PATIENCE", "LEAST_PATIENCE"):
         monkeypatch.setattr(of_forecast, name, 0.0)
     problem = wine()
@@ -241,15 +235,15 @@ def test_real_probes_give_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
         (30 * 86400.0, "30 d (20 to 45 d)"),
     ],
 )
-def test_times_are_as_rough_as_they_are_known(seconds: float, words: str) -> None:
+def test_times_are_as_rough_as_they_are_known(seconds, words):
     assert seconds_with_range(seconds) == words
 
 
-def test_a_kernel_beyond_the_memory_is_said() -> None:
-    def candidate(decision: str = "ovo", gib: float = 4) -> SVMParameters:
+def test_a_kernel_beyond_the_memory_is_said():
+    def candidate(decision="ovo", gib=4):
         return SVMParameters(1.0, 0.1, Settings(decision=decision, memory_bytes=int(gib * 2**30)))
 
-    def of(n_rows: int) -> np.ndarray:
+    def of(n_rows):
         return np.arange(n_rows) % 10
 
     assert SVCs().beyond_memory(candidate(), of(10_000), 2) == (1.0, "")
@@ -272,7 +266,7 @@ def test_a_kernel_beyond_the_memory_is_said() -> None:
     assert SVCs("cuml", "gpu").beyond_memory(candidate(), of(240_000), 2) == (1.0, "")
 
 
-def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch):
     monkeypatch.setattr(Workers, "memory", 40_000)
     problem = wine()
     assert (
@@ -284,10 +278,8 @@ def test_rows_beyond_the_memory_of_all_workers_are_said(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("command", [svm_grid, nn_bagging])
-def test_small_dry_runs_are_not_probed(
-    command: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(*_: Any) -> None:
+def test_small_dry_runs_are_not_probed(command, monkeypatch, capsys):
+    def fail(*_):
         raise AssertionError("a small run was probed")
 
     monkeypatch.setattr(of_forecast, "probe", fail)

@@ -6,13 +6,11 @@ import random
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -38,7 +36,7 @@ GRIDS: list[tuple[Any, dict[str, list[Any]]]] = [
 ]
 
 
-def scores(estimator: Any, grid: dict[str, list[Any]], seed: int, **how: Any) -> np.ndarray:
+def scores(estimator, grid, seed, **how):
     """Return the scores of every split of a search that meets the generators so seeded."""
     seed_generators(seed)
     search = GridSearch(estimator, grid, cv=3, refit=False, **how).fit(X, y)
@@ -46,9 +44,7 @@ def scores(estimator: Any, grid: dict[str, list[Any]], seed: int, **how: Any) ->
 
 
 @pytest.mark.parametrize(("estimator", "grid"), GRIDS, ids=repr)
-def test_a_search_draws_the_same_on_one_thread_and_on_processes(
-    estimator: Any, grid: dict[str, list[Any]], four_workers: Client
-) -> None:
+def test_a_search_draws_the_same_on_one_thread_and_on_processes(estimator, grid, four_workers):
     here = scores(estimator, grid, 3)
     np.testing.assert_array_equal(scores(estimator, grid, 3), here)
     np.testing.assert_array_equal(scores(estimator, grid, 3, client=four_workers), here)
@@ -56,13 +52,13 @@ def test_a_search_draws_the_same_on_one_thread_and_on_processes(
 
 
 @pytest.mark.slow
-def test_it_draws_the_same_in_processes_of_joblib() -> None:
+def test_it_draws_the_same_in_processes_of_joblib():
     for estimator, grid in [*GRIDS, (DrawsFromPython(), {"k": [1, 2]})]:
         here = scores(estimator, grid, 3)
         np.testing.assert_array_equal(scores(estimator, grid, 3, n_jobs=2), here)
 
 
-def test_a_search_draws_one_number_from_its_caller(one_worker: Client) -> None:
+def test_a_search_draws_one_number_from_its_caller(one_worker):
     """Of numpy's, as the next search must draw others."""
     for client in (None, one_worker):
         seed_generators("before")
@@ -73,7 +69,7 @@ def test_a_search_draws_one_number_from_its_caller(one_worker: Client) -> None:
         assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 
-def run(results: Path, workers: int, cluster: str = "threads") -> tuple[list[float], str]:
+def run(results, workers, cluster="threads"):
     """Return the scores, and the test error, of a run."""
     ran = cross_validate.run(
         dataset="digits",
@@ -90,9 +86,7 @@ def run(results: Path, workers: int, cluster: str = "threads") -> tuple[list[flo
     return cells["score"].tolist(), ran.record["test_error"]
 
 
-def test_a_command_draws_the_same_on_one_thread_and_on_processes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_draws_the_same_on_one_thread_and_on_processes(tmp_path, capsys):
     before = state_of_generators()
     here = run(tmp_path / "here", 1)
     assert state_of_generators() == before
@@ -103,9 +97,7 @@ def test_a_command_draws_the_same_on_one_thread_and_on_processes(
     assert "an estimator draws from numpy's or torch's global generator" in capsys.readouterr().out
 
 
-def test_threads_say_nothing_of_estimators_that_do_not_draw(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_threads_say_nothing_of_estimators_that_do_not_draw(tmp_path, capsys):
     cross_validate.run(
         dataset="digits",
         limit=150,
@@ -119,7 +111,7 @@ def test_threads_say_nothing_of_estimators_that_do_not_draw(
     assert "global generator" not in capsys.readouterr().out
 
 
-def test_torch_is_seeded_and_kept_where_it_is_imported() -> None:
+def test_torch_is_seeded_and_kept_where_it_is_imported():
     torch = pytest.importorskip("torch")
     assert "torch" in sys.modules
     torch.manual_seed(5)
@@ -135,9 +127,9 @@ def test_torch_is_seeded_and_kept_where_it_is_imported() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_generators_are_kept_where_a_fit_fails() -> None:
+def test_generators_are_kept_where_a_fit_fails():
     class Fails(ClassifierMixin, BaseEstimator):
-        def fit(self, X: Any, y: Any) -> Any:
+        def fit(self, X, y):
             raise ValueError(f"drew {np.random.random()}")  # noqa: NPY002
 
     before = state_of_generators()
@@ -146,13 +138,13 @@ def test_generators_are_kept_where_a_fit_fails() -> None:
     assert state_of_generators() == before
 
 
-def test_threads_that_only_seed_draw_nothing() -> None:
+def test_threads_that_only_seed_draw_nothing():
     with generators_kept(), ThreadPoolExecutor(4) as pool:
         list(pool.map(seed_generators, range(400)))
     assert not watch.drawn
 
 
-def test_equal_seeds_of_numpy_are_equal_searches_and_repeats_are_others() -> None:
+def test_equal_seeds_of_numpy_are_equal_searches_and_repeats_are_others():
     search = GridSearch(Draws(), {"k": [1, 2]}, cv=3, refit=False)
     result = []
     for state in (1, 2):  # of Python's generator, which starts anywhere
@@ -163,10 +155,10 @@ def test_equal_seeds_of_numpy_are_equal_searches_and_repeats_are_others() -> Non
     assert result[0] != result[1]
 
 
-def test_two_searches_on_threads_leave_the_generators_as_they_were() -> None:
+def test_two_searches_on_threads_leave_the_generators_as_they_were():
     start = threading.Barrier(2)
 
-    def use(number: int) -> None:
+    def use(number):
         start.wait()
         with generators_kept():
             for step in range(100):

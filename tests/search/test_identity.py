@@ -33,7 +33,7 @@ TABLE = ColumnTransformer([("numbers", StandardScaler(), [0]), ("words", OneHotE
     [SVC(C=2.0), Nearest(3), make_pipeline(StandardScaler(), PCA(3)), TABLE, SelectKBest(chi2)],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_parameters_are_those_of_get_params(estimator: Any) -> None:
+def test_parameters_are_those_of_get_params(estimator):
     assert estimator_parameters(estimator) == estimator.get_params(deep=False)
     assert list(estimator_parameters(estimator)) == sorted(estimator.get_params(deep=False))
     assert identity(estimator) == identity(clone(estimator))
@@ -53,19 +53,19 @@ DIFFERENT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(DIFFERENT)))
-def test_estimators_that_differ_have_other_identities(number: int) -> None:
+def test_estimators_that_differ_have_other_identities(number):
     first, second = DIFFERENT[number]
     assert identity(first) != identity(second)
     assert identity(first) == identity(clone(first))
 
 
-def test_a_parameter_that_allows_to_write_is_found_at_any_depth() -> None:
+def test_a_parameter_that_allows_to_write_is_found_at_any_depth():
     deep = ColumnTransformer([("a", make_pipeline(StandardScaler(copy=False), PCA()), [0, 1])])
     assert writes_rows(make_pipeline(deep, SVC()))
     assert not writes_rows(make_pipeline(TABLE, SVC()))
 
 
-def test_an_analysis_that_would_draw_is_not_shared() -> None:
+def test_an_analysis_that_would_draw_is_not_shared():
     rng = np.random.default_rng(0)
     wide, classes = rng.normal(size=(90, 520)), rng.integers(0, 2, 90)  # "auto" is randomised
     grid = {"kneighborsclassifier__n_neighbors": [1, 2, 3]}
@@ -80,10 +80,10 @@ def test_an_analysis_that_would_draw_is_not_shared() -> None:
     assert search.fit(wide[:, :6], classes).fits.n_made == 2
 
 
-def test_a_class_without_get_params_of_its_own_is_asked_once(monkeypatch: Any) -> None:
+def test_a_class_without_get_params_of_its_own_is_asked_once(monkeypatch):
     assert identity(DecisionTreeClassifier()) == identity(DecisionTreeClassifier())
 
-    def refuse(*arguments: Any, **named: Any) -> Any:
+    def refuse(*arguments, **named):
         raise AssertionError("asked again")
 
     monkeypatch.setattr("inspect.signature", refuse)

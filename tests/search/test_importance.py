@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,9 +36,7 @@ from tests.command_runs import ON_THREADS
 N = 400
 
 
-def measured(
-    model: object, X: object, y: np.ndarray, columns: Sequence[str], scoring: str = "accuracy"
-) -> pd.DataFrame:
+def measured(model, X, y, columns, scoring="accuracy"):
     table, remark = ColumnImportances(tuple(columns), 0).measure(
         model, X, y, CandidateScorer((scoring,))
     )
@@ -49,15 +45,15 @@ def measured(
 
 
 @pytest.fixture(scope="module")
-def rows() -> tuple[np.ndarray, np.ndarray]:
+def rows():
     """Three columns: the sign of the second is the class, the others are noise."""
     X = np.random.default_rng(0).normal(size=(2 * N, 3))
     return X, (X[:, 1] > 0).astype(np.int32)
 
 
 def test_a_column_that_decides_comes_first_and_noise_reaches_zero(
-    rows: tuple[np.ndarray, np.ndarray],
-) -> None:
+    rows,
+):
     X, y = rows
     model = RandomForestClassifier(20, random_state=0).fit(X[:N], y[:N])
     table = measured(model, X[N:], y[N:], ["a", "decides", "b"])
@@ -68,7 +64,7 @@ def test_a_column_that_decides_comes_first_and_noise_reaches_zero(
     assert (table["n_rows"] == N).all()
 
 
-def test_means_agree_with_scikit_learns(rows: tuple[np.ndarray, np.ndarray]) -> None:
+def test_means_agree_with_scikit_learns(rows):
     X, y = rows
     model = RandomForestClassifier(20, random_state=0).fit(X[:N], y[:N])
     table = measured(model, X[N:], y[N:], ["a", "decides", "b"])
@@ -82,7 +78,7 @@ def test_means_agree_with_scikit_learns(rows: tuple[np.ndarray, np.ndarray]) -> 
 
 
 @pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error"])
-def test_numbers_are_measured_by_their_scoring(scoring: str) -> None:
+def test_numbers_are_measured_by_their_scoring(scoring):
     X = np.random.default_rng(1).normal(size=(N, 2))
     y = 3 * X[:, 0] + 0.1 * X[:, 1]
     table = measured(LinearRegression().fit(X, y), X, y, ["large", "small"], scoring)
@@ -93,16 +89,16 @@ def test_numbers_are_measured_by_their_scoring(scoring: str) -> None:
         assert table["importance"]["large"] == pytest.approx(2 * 9 / 9.01, abs=0.2)
 
 
-def test_a_category_is_shuffled_as_a_whole_before_it_is_one_hot() -> None:
+def test_a_category_is_shuffled_as_a_whole_before_it_is_one_hot():
     rng = np.random.default_rng(2)
     colour = rng.choice(["red", "green", "blue", "grey"], N)
     frame = pd.DataFrame({"size": rng.normal(size=N), "colour": colour.astype(object)})
     y = np.isin(colour, ["red", "blue"]).astype(np.int32)
-    seen: list[pd.DataFrame] = []
+    seen = []
     steps = TablePreprocessor(Kinds(("size",), ("colour",)))
     model = make_pipeline(steps, KNeighborsClassifier(5)).fit(frame, y)
 
-    def predict(X: pd.DataFrame) -> np.ndarray:
+    def predict(X):
         seen.append(X)
         return np.asarray(model.predict(X))
 
@@ -112,11 +108,11 @@ def test_a_category_is_shuffled_as_a_whole_before_it_is_one_hot() -> None:
     assert all(set(X["colour"]) <= set(colour) for X in seen)  # levels, and whole ones
 
 
-def test_a_model_is_asked_about_all_columns_at_once(rows: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_model_is_asked_about_all_columns_at_once(rows):
     X, y = rows
-    calls: list[int] = []
+    calls = []
 
-    def predict(X: np.ndarray) -> np.ndarray:
+    def predict(X):
         calls.append(len(X))
         return (X[:, 1] > 0).astype(np.int32)
 
@@ -124,12 +120,12 @@ def test_a_model_is_asked_about_all_columns_at_once(rows: tuple[np.ndarray, np.n
     assert calls == [4 * len(X)] * table["n_repeats"].iloc[0]
 
 
-def test_what_a_model_costs_bounds_rows_then_repeats() -> None:
+def test_what_a_model_costs_bounds_rows_then_repeats():
     wanted = ColumnImportances(tuple("abcdefghij"), 0)
     assert wanted.plan(300, 0) == (300, PLANS[0][0])
     costs = (5e4, 1e5, 1e6, 1e7)
     plans = [wanted.plan(10_000, cost) for cost in costs]
-    sizes = [rows * repeats for rows, repeats in plans[:3] if rows]  # type: ignore[misc]
+    sizes = [rows * repeats for rows, repeats in plans[:3] if rows]
     assert sizes == sorted(sizes, reverse=True)
     for plan, cost in zip(plans, costs, strict=True):
         if plan is not None:
@@ -142,7 +138,7 @@ def test_what_a_model_costs_bounds_rows_then_repeats() -> None:
     assert "too many predictions" in remark
 
 
-def test_models_that_keep_rows_cost_by_them(rows: tuple[np.ndarray, np.ndarray]) -> None:
+def test_models_that_keep_rows_cost_by_them(rows):
     X, y = rows
     machine = SVC().fit(X, y)
     assert work_of(machine) == LIBSVM * machine.support_vectors_.size
@@ -157,15 +153,15 @@ class _OfTable:
     y_test = np.zeros(3)
 
 
-def test_a_time_budget_lowers_the_work() -> None:
-    whole = ColumnImportances.of(_OfTable(), 0, None)  # type: ignore[arg-type]
-    short = ColumnImportances.of(_OfTable(), 0, 10.0)  # type: ignore[arg-type]
+def test_a_time_budget_lowers_the_work():
+    whole = ColumnImportances.of(_OfTable(), 0, None)
+    short = ColumnImportances.of(_OfTable(), 0, 10.0)
     assert whole is not None
     assert short is not None
     assert (whole.work, short.work) == (WORK, 10 * OF_BUDGET * PER_SECOND)
 
 
-def test_a_score_that_fails_is_said(rows: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_score_that_fails_is_said(rows):
     X, y = rows
     model = AskedModel(lambda X: np.zeros(len(X), np.int32), 2)
     wanted = ColumnImportances(("a", "b", "c"), 0)
@@ -174,7 +170,7 @@ def test_a_score_that_fails_is_said(rows: tuple[np.ndarray, np.ndarray]) -> None
     assert remark.startswith("importances of columns are left out: ")
 
 
-def grid(n: int = 8) -> list[tuple[str, dict[str, object], float]]:
+def grid(n=8):
     """Scores that C alone decides."""
     values = np.linspace(0, 1, n)
     return [
@@ -184,7 +180,7 @@ def grid(n: int = 8) -> list[tuple[str, dict[str, object], float]]:
     ]
 
 
-def test_the_hyper_parameter_that_matters_comes_first() -> None:
+def test_the_hyper_parameter_that_matters_comes_first():
     table = parameter_importances(grid(), seed=0)
     assert list(table["parameter"]) == ["C", "gamma"]  # the kernel does not vary
     assert table["importance"].iloc[0] > 0.95
@@ -193,7 +189,7 @@ def test_the_hyper_parameter_that_matters_comes_first() -> None:
     assert table["importance"].sum() == pytest.approx(1)
 
 
-def test_texts_and_none_are_values_too() -> None:
+def test_texts_and_none_are_values_too():
     points = [
         ("forest", {"max_depth": depth, "rule": rule}, float(depth is None) + 0.001 * number)
         for number, (depth, rule) in enumerate(
@@ -205,7 +201,7 @@ def test_texts_and_none_are_values_too() -> None:
     assert parameter_importances(points, 0)["parameter"].iloc[0] == "max_depth"
 
 
-def test_few_candidates_and_chance_say_nothing() -> None:
+def test_few_candidates_and_chance_say_nothing():
     assert parameter_importances(grid(4), 0).empty  # 16 candidates
     candidates = [("svm", {"C": float(C)}, float(C)) for C in range(40)]
     assert parameter_importances(candidates, 0).empty
@@ -217,7 +213,7 @@ def test_few_candidates_and_chance_say_nothing() -> None:
 
 
 @pytest.fixture(scope="module")
-def table_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def table_file(tmp_path_factory):
     """A column of text decides the class."""
     rng = np.random.default_rng(5)
     island = rng.choice(["north", "south", "east"], 160)
@@ -228,11 +224,11 @@ def table_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def importances(run: Path) -> pd.DataFrame:
+def importances(run):
     return pd.read_parquet(run / names.IMPORTANCES)
 
 
-def test_a_search_writes_both_tables_whatever_the_workers(table_file: Path, tmp_path: Path) -> None:
+def test_a_search_writes_both_tables_whatever_the_workers(table_file, tmp_path):
     common = ["--dataset", str(table_file), "--target", "species", "--n-c", "5", "--n-gamma", "5"]
     for index, how in enumerate((ON_THREADS, ("--cluster", "local", "--workers", "2"))):
         assert svm_grid.main([*common, *how, "--results", str(tmp_path / str(index))]) == 0
@@ -246,7 +242,7 @@ def test_a_search_writes_both_tables_whatever_the_workers(table_file: Path, tmp_
     assert list(values) == ["row", "true", "decision_gull", "decision_tern"]
 
 
-def test_cross_validate_measures_the_best_pipeline(table_file: Path, tmp_path: Path) -> None:
+def test_cross_validate_measures_the_best_pipeline(table_file, tmp_path):
     arguments = ["--dataset", str(table_file), "--target", "species", "--estimator", "tree"]
     assert cross_validate.main([*arguments, *ON_THREADS, "--results", str(tmp_path / "run")]) == 0
     table = importances(tmp_path / "run")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client
 from joblib import delayed, effective_n_jobs, parallel_config
 from joblib.parallel import Parallel, ParallelBackendBase, get_active_backend
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
@@ -33,20 +30,20 @@ backends: list[tuple[type[ParallelBackendBase], int]] = []
 class Watcher(ClassifierMixin, BaseEstimator):
     """Notes the backend that its fit would use."""
 
-    def __init__(self, level: int = 0) -> None:
+    def __init__(self, level=0):
         self.level = level
 
-    def fit(self, X: Any, y: Any) -> Watcher:
+    def fit(self, X, y):
         backend, n_jobs = get_active_backend()
         backends.append((type(backend), n_jobs))
         self.classes_ = np.unique(y)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X):
         return np.full(len(X), self.classes_[self.level])
 
 
-def test_the_refit_uses_the_backend_outside() -> None:
+def test_the_refit_uses_the_backend_outside():
     backends.clear()
     with parallel_config("threading", n_jobs=3):
         outside = type(get_active_backend()[0]), 3
@@ -59,14 +56,14 @@ def test_the_refit_uses_the_backend_outside() -> None:
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 @pytest.mark.parametrize("pre_dispatch", ["2*n_jobs", 1, "all"])
-def test_all_fits_come_together_whatever_joblib_is_told(n_jobs: Any, pre_dispatch: Any) -> None:
+def test_all_fits_come_together_whatever_joblib_is_told(n_jobs, pre_dispatch):
     estimator, grid = KNeighborsClassifier(), {"n_neighbors": [1, 3, 5, 7]}
     search = GridSearch(estimator, grid, cv=3, n_jobs=n_jobs, pre_dispatch=pre_dispatch)
     with parallel_config("threading"):
         assert search.fit(X, y).fits == (12, 3)
 
 
-def test_a_search_may_be_what_is_searched() -> None:
+def test_a_search_may_be_what_is_searched():
     inner = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=2)
     outer = GridSearch(inner, {"cv": [2, 3]}, cv=3).fit(X, y)
     assert outer.fits == (6, 6)
@@ -74,7 +71,7 @@ def test_a_search_may_be_what_is_searched() -> None:
     assert cross_val_score(inner, X, y, cv=3).mean() > 0.9
 
 
-def test_a_search_that_fails_leaves_the_backend_as_it_was() -> None:
+def test_a_search_that_fails_leaves_the_backend_as_it_was():
     before = get_active_backend()
     search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [0]}, error_score="raise")
     with pytest.raises(ValueError, match="n_neighbors"):
@@ -85,7 +82,7 @@ def test_a_search_that_fails_leaves_the_backend_as_it_was() -> None:
     assert get_active_backend()[1] == before[1]
 
 
-def test_calls_of_something_else_are_carried_out_as_they_are() -> None:
+def test_calls_of_something_else_are_carried_out_as_they_are():
     executor = SearchExecutor(None)
     with parallel_config(SearchBackend(executor)):
         results = Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(5))
@@ -96,21 +93,21 @@ def test_calls_of_something_else_are_carried_out_as_they_are() -> None:
 class Slow(TransformerMixin, BaseEstimator):
     """A first step that writes down each of its fits."""
 
-    def __init__(self, log: str = "") -> None:
+    def __init__(self, log=""):
         self.log = log
 
-    def fit(self, X: Any, y: Any = None) -> Slow:
+    def fit(self, X, y=None):
         with Path(self.log).open("a") as file:
             file.write("fit\n")
         self.n_features_in_ = X.shape[1]
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X):
         return X
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_pipelines_share_their_first_steps_in_every_process(tmp_path: Path, n_jobs: int) -> None:
+def test_pipelines_share_their_first_steps_in_every_process(tmp_path, n_jobs):
     log = tmp_path / "fits"
     pipe = make_pipeline(Slow(str(log)), LogisticRegression(max_iter=500))
     grid = {"logisticregression__C": np.logspace(-2, 2, 8)}
@@ -118,10 +115,10 @@ def test_pipelines_share_their_first_steps_in_every_process(tmp_path: Path, n_jo
     assert len(log.read_text().splitlines()) <= 3 * n_jobs + 1  # and the refit
 
 
-def test_parameters_are_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_are_validated_once(monkeypatch):
     validate, validated = GridSearch._validate_params, []
 
-    def noted(search: GridSearch) -> None:
+    def noted(search):
         validated.append(search)
         validate(search)
 
@@ -135,24 +132,24 @@ def test_parameters_are_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class Splitter(KFold):
     """Calls joblib, in its own ways, before the search does."""
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X=None, y=None, groups=None):
         assert effective_n_jobs(2) < 10
         assert Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(3)) == [0, 1, 4]
         return int(super().get_n_splits(X, y, groups))
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+    def split(self, X, y=None, groups=None):
         assert cross_val_score(KNeighborsClassifier(), X, y, cv=2).size == 2
         return super().split(X, y, groups)
 
 
-def lazy_splits() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def lazy_splits():
     for train, test in KFold(3).split(X):
         assert Parallel(n_jobs=2)(delayed(pow)(base, 2) for base in range(3)) == [0, 1, 4]
         yield train, test
 
 
 @pytest.mark.parametrize("cv", [Splitter(3), lazy_splits()], ids=["splitter", "generator"])
-def test_who_calls_joblib_before_the_search_takes_nothing_from_it(cv: Any) -> None:
+def test_who_calls_joblib_before_the_search_takes_nothing_from_it(cv):
     search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=cv).fit(X, y)
     assert search.fits == (9, 3)
 
@@ -160,17 +157,17 @@ def test_who_calls_joblib_before_the_search_takes_nothing_from_it(cv: Any) -> No
 @pytest.mark.parametrize(
     "context", [{"require": "sharedmem"}, {"backend": "threading"}, {"prefer": "threads"}], ids=str
 )
-def test_the_search_is_served_in_any_context(context: dict[str, str]) -> None:
+def test_the_search_is_served_in_any_context(context):
     with parallel_config(**context):
         search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3, 5]}, cv=3).fit(X, y)
     assert search.fits == (9, 3)
 
 
-def shared_on(dask_scheduler: Any) -> list[str]:
+def shared_on(dask_scheduler):
     return [str(key) for key in dask_scheduler.tasks if "SharedData" in str(key)]
 
 
-def test_workers_keep_nothing_of_a_search_that_ended(one_worker: Client) -> None:
+def test_workers_keep_nothing_of_a_search_that_ended(one_worker):
     """Without waiting for Python's garbage collection, which knows nothing of their memory."""
     gc.collect()
     before = one_worker.run_on_scheduler(shared_on)
@@ -185,11 +182,11 @@ def test_workers_keep_nothing_of_a_search_that_ended(one_worker: Client) -> None
         gc.enable()
 
 
-def n_step_caches() -> int:
+def n_step_caches():
     return sum(type(entry) is StepCache for entry in gc.get_objects())  # no proxy is asked
 
 
-def test_no_transformed_rows_outlive_a_search(one_worker: Client) -> None:
+def test_no_transformed_rows_outlive_a_search(one_worker):
     """Not even until Python's garbage collection."""
     gc.collect()
     before = n_step_caches(), one_worker.submit(n_step_caches, pure=False).result()
@@ -206,7 +203,7 @@ def test_no_transformed_rows_outlive_a_search(one_worker: Client) -> None:
         gc.enable()
 
 
-def test_a_search_on_a_client_can_be_cloned(one_worker: Client) -> None:
+def test_a_search_on_a_client_can_be_cloned(one_worker):
     search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3, client=one_worker)
     alike = clone(search.fit(X, y))
     assert alike.client is one_worker

@@ -28,15 +28,12 @@ from pipelines.errors import InputError
 from pipelines.search.acceleration import Acceleration
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.kept_fits import JOURNAL, KeptFits
-from pipelines.search.search_log import SearchEntry
 
 X, y = load_iris(return_X_y=True)
 TREES = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 4]}, cv=3)
 
 
-def searched(
-    folder: Path, search: Any = TREES, X: Any = X, y: Any = y, **params: Any
-) -> tuple[Any, SearchEntry]:
+def searched(folder, search=TREES, X=X, y=y, **params):
     """A search with its fits kept in a folder, and how many were asked for and made."""
     acceleration, search = Acceleration(kept=KeptFits(folder)), clone(search)
     try:
@@ -47,7 +44,7 @@ def searched(
     return search, acceleration.log.entries[0]
 
 
-def test_a_second_run_makes_none(tmp_path: Path) -> None:
+def test_a_second_run_makes_none(tmp_path):
     first, entry = searched(tmp_path)
     assert (entry.n_asked, entry.n_kept, entry.n_made) == (9, 0, 9)
     second, entry = searched(tmp_path)
@@ -57,7 +54,7 @@ def test_a_second_run_makes_none(tmp_path: Path) -> None:
         assert np.array_equal(values, second.cv_results_[name]), name
 
 
-def test_more_candidates_are_made_alone(tmp_path: Path) -> None:
+def test_more_candidates_are_made_alone(tmp_path):
     searched(tmp_path)
     larger_grid = clone(TREES).set_params(param_grid={"max_depth": [8, 2, 4]})
     search, entry = searched(tmp_path, larger_grid)
@@ -68,7 +65,7 @@ def test_more_candidates_are_made_alone(tmp_path: Path) -> None:
     )
 
 
-def test_what_shares_is_kept_and_a_part_of_it_taken(tmp_path: Path) -> None:
+def test_what_shares_is_kept_and_a_part_of_it_taken(tmp_path):
     search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3)
     searched(tmp_path, search)
     search.set_params(param_grid={"n_neighbors": [1, 3, 5, 7]})
@@ -94,14 +91,14 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_what_has_changed_is_made_again(tmp_path: Path, name: str) -> None:
+def test_what_has_changed_is_made_again(tmp_path, name):
     searched(tmp_path)
     _, entry = searched(tmp_path, **CHANGED[name])
     assert entry.n_kept == 0
     assert entry.n_made == entry.n_asked
 
 
-def test_a_failed_fit_is_made_again(tmp_path: Path) -> None:
+def test_a_failed_fit_is_made_again(tmp_path):
     search = clone(TREES).set_params(param_grid={"max_depth": [2, 0]})
     for n_made in (6, 3):
         with warnings.catch_warnings(record=True) as caught:
@@ -114,7 +111,7 @@ def test_a_failed_fit_is_made_again(tmp_path: Path) -> None:
         assert np.isnan(result.cv_results_["mean_test_score"][1])
 
 
-def test_what_cannot_be_told_from_others_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_told_from_others_is_said(tmp_path):
     scorer = make_scorer(lambda truth, predicted: np.mean(truth == predicted))
     for _ in range(2):
         search, entry = searched(tmp_path, clone(TREES).set_params(scoring=scorer))
@@ -124,7 +121,7 @@ def test_what_cannot_be_told_from_others_is_said(tmp_path: Path) -> None:
         assert search.best_score_ > 0.9
 
 
-def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
+def test_one_process_at_a_time_writes(tmp_path):
     kept = KeptFits(tmp_path)
     with pytest.raises(InputError, match="in use by another process"):
         KeptFits(tmp_path)
@@ -132,7 +129,7 @@ def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
     KeptFits(tmp_path).close()
 
 
-def test_a_damaged_line_costs_its_own_fits(tmp_path: Path) -> None:
+def test_a_damaged_line_costs_its_own_fits(tmp_path):
     searched(tmp_path)
     path = tmp_path / JOURNAL
     lines = path.read_bytes().splitlines(keepends=True)
@@ -170,11 +167,11 @@ print(search.cv_results_["mean_test_score"].tolist())
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_script_that_is_killed(tmp_path: Path, n_jobs: int) -> None:
+def test_a_script_that_is_killed(tmp_path, n_jobs):
     (tmp_path / "script.py").write_text(SCRIPT.replace("JOBS", str(n_jobs)))
     command = [sys.executable, "-m", "pipelines.accelerate", "--results", "kept", "script.py"]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    options: dict[str, Any] = {
+    options = {
         "cwd": tmp_path,
         "env": os.environ | {"PYTHONPATH": path},
         "text": True,
@@ -183,7 +180,7 @@ def test_a_script_that_is_killed(tmp_path: Path, n_jobs: int) -> None:
     }
     fits, journal = tmp_path / "fits", tmp_path / "kept" / JOURNAL
 
-    def n_in_journal() -> int:
+    def n_in_journal():
         lines = journal.read_text().split() if journal.exists() else []
         return sum(line.count('\\"fit_time\\"') for line in lines)
 
@@ -208,7 +205,7 @@ def test_a_script_that_is_killed(tmp_path: Path, n_jobs: int) -> None:
     assert "24 fits asked, 24 made" in changed.stderr
 
 
-def test_the_estimators_of_a_validation_are_not_kept(tmp_path: Path) -> None:
+def test_the_estimators_of_a_validation_are_not_kept(tmp_path):
     acceleration = Acceleration(kept=KeptFits(tmp_path))
     with parallel_config(SearchBackend(acceleration)):
         for _ in range(2):
@@ -219,7 +216,7 @@ def test_the_estimators_of_a_validation_are_not_kept(tmp_path: Path) -> None:
     assert "wants every fitted estimator" in acceleration.log.entries[0].note
 
 
-def test_rows_that_a_script_changes_in_place_are_other_rows(tmp_path: Path) -> None:
+def test_rows_that_a_script_changes_in_place_are_other_rows(tmp_path):
     rows, acceleration = X.copy(), Acceleration(kept=KeptFits(tmp_path))
     with parallel_config(SearchBackend(acceleration)):
         clone(TREES).fit(rows, y)
@@ -257,7 +254,7 @@ print(cross_val_score(tree, X, y, scoring=make_scorer(cost)).mean().round(6))
 """
 
 
-def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path: Path) -> None:
+def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path):
     (tmp_path / "script.py").write_text(WEIGHTED)
     (tmp_path / "beside.py").write_text("FACTOR = 1\n")
     root = str(Path(__file__).parents[2])
@@ -280,7 +277,7 @@ def test_values_that_a_scorer_reads_tell_fits_apart(tmp_path: Path) -> None:
     assert_allclose(outputs, expected, atol=1e-5)
 
 
-def test_a_score_of_another_kind_is_not_kept(tmp_path: Path) -> None:
+def test_a_score_of_another_kind_is_not_kept(tmp_path):
     search = clone(TREES).set_params(scoring=as_fraction, refit=False)
     for _ in range(2):
         result, entry = searched(tmp_path, search)
@@ -288,11 +285,11 @@ def test_a_score_of_another_kind_is_not_kept(tmp_path: Path) -> None:
         assert result.cv_results_["mean_test_score"].max() > 0.9
 
 
-def as_fraction(estimator: Any, X: Any, y: Any) -> Fraction:
+def as_fraction(estimator, X, y):
     return Fraction(int((estimator.predict(X) == y).sum()), len(y))
 
 
-def test_the_configuration_of_scikit_learn_tells_fits_apart(tmp_path: Path) -> None:
+def test_the_configuration_of_scikit_learn_tells_fits_apart(tmp_path):
     searched(tmp_path)
     with config_context(transform_output="pandas"):
         _, entry = searched(tmp_path)

@@ -14,12 +14,12 @@ N_VARIABLES = 6
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def valley(scale: float) -> Function:
+def valley(scale):
     """Rosenbrock's function, stretched."""
     return lambda x: (float(rosen(scale * x)), scale * rosen_der(scale * x))
 
 
-def wrong_way(x: np.ndarray) -> tuple[float, np.ndarray]:
+def wrong_way(x):
     """A bowl whose gradient points down, so that no step helps."""
     return float(((x - 1) ** 2).sum()), -2 * (x - 1)
 
@@ -29,13 +29,11 @@ FUNCTIONS: Sequence[Function] = (valley(1.0), valley(0.1), wrong_way, valley(7.0
 
 @pytest.mark.parametrize("maxiter", [0, 1, 5, 1000])
 @pytest.mark.parametrize("gtol", [1e-1, 1e-5])
-def test_each_minimisation_is_that_of_scipy(maxiter: int, gtol: float) -> None:
+def test_each_minimisation_is_that_of_scipy(maxiter, gtol):
     options = {"maxiter": maxiter, "maxls": 50, "gtol": gtol, "ftol": 1e-14}
-    n_asked: list[int] = []
+    n_asked = []
 
-    def evaluate(
-        places: Sequence[int], variables: np.ndarray
-    ) -> tuple[list[float], list[np.ndarray]]:
+    def evaluate(places, variables):
         n_asked.append(len(places))
         pairs = [FUNCTIONS[index](x) for index, x in zip(places, variables, strict=True)]
         return [value for value, _ in pairs], [gradient for _, gradient in pairs]

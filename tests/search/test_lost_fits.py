@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dask
 import numpy as np
 import pytest
-from distributed import Client
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
@@ -21,7 +18,7 @@ GRID = {"k": [1, 2, 3]}
 
 
 @pytest.mark.slow
-def test_a_candidate_that_kills_its_worker_has_the_error_score() -> None:
+def test_a_candidate_that_kills_its_worker_has_the_error_score():
     once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with once, open_cluster("local", 2) as client:
         search = GridSearch(Kills(), GRID, cv=2, client=client, return_train_score=True)
@@ -38,7 +35,7 @@ def test_a_candidate_that_kills_its_worker_has_the_error_score() -> None:
     assert search.best_params_ == {"k": 1}
 
 
-def test_a_candidate_that_raises_an_interrupt_has_it_too(one_worker: Client) -> None:
+def test_a_candidate_that_raises_an_interrupt_has_it_too(one_worker):
     search = GridSearch(Interrupts(), GRID, cv=3, client=one_worker, error_score=-1.0)
     with pytest.warns(FitFailedWarning, match="the task raised KeyboardInterrupt"):
         search.fit(X, y)
@@ -48,15 +45,15 @@ def test_a_candidate_that_raises_an_interrupt_has_it_too(one_worker: Client) -> 
 
 
 @pytest.mark.parametrize("on_a_cluster", [False, True])
-def test_error_score_raise_gives_the_error_itself(on_a_cluster: bool, one_worker: Client) -> None:
+def test_error_score_raise_gives_the_error_itself(on_a_cluster, one_worker):
     client = one_worker if on_a_cluster else None
     search = GridSearch(Surrogates(), GRID, cv=3, client=client, error_score="raise")
     with pytest.raises(KeyError, match="nor there"):
         search.fit(X, y)
 
 
-def test_what_scikit_learn_raises_is_raised(one_worker: Client) -> None:
+def test_what_scikit_learn_raises_is_raised(one_worker):
     for search in (GridSearchCV(NoParams(), GRID), GridSearch(NoParams(), GRID, client=one_worker)):
-        kind: Any = type(search)
+        kind = type(search)
         with pytest.raises(RuntimeError, match="they are secret"):
             kind.fit(search, X, y)

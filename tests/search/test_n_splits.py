@@ -6,13 +6,11 @@ import importlib
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pipelines.report import write_report
-from pipelines.report.base import Report
 from pipelines.run_folder.statistics import standard_error, within_one_standard_error
 from pipelines.search.budget import Budget
 from pipelines.svm_search.boundary import on_grid_boundary
@@ -27,19 +25,19 @@ def folds(X, y, groups):
 """
 
 
-def run(folder: Path, *options: str) -> tuple[dict, str]:
+def run(folder, *options):
     output = said_by("svm_grid", *GRID, *ON_THREADS, *options, "--results", str(folder))
     return record(folder), output
 
 
 @pytest.fixture(scope="module")
-def repeated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, str]:
+def repeated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("splits") / "repeated"
     options = ["--cv", "repeated", "--folds", "5", "--repeats", "3", "--nested", "2"]
     return folder, *run(folder, *options)
 
 
-def test_terminal_and_page_count_splits(repeated: tuple[Path, dict, str]) -> None:
+def test_terminal_and_page_count_splits(repeated):
     folder, about, output = repeated
     assert about["n_splits"] == 15
     assert "(standard deviation of 15 splits)" in output
@@ -49,7 +47,7 @@ def test_terminal_and_page_count_splits(repeated: tuple[Path, dict, str]) -> Non
     assert "of 5 folds" not in page + output
 
 
-def test_the_standard_error_is_that_of_all_splits(repeated: tuple[Path, dict, str]) -> None:
+def test_the_standard_error_is_that_of_all_splits(repeated):
     folder, _, output = repeated
     candidates = pd.read_parquet(folder / "candidates.parquet")
     mean, std = candidates["score_mean"], candidates["score_std"].iloc[0]
@@ -62,7 +60,7 @@ def test_the_standard_error_is_that_of_all_splits(repeated: tuple[Path, dict, st
     assert other_counts == ([str(near - 1)] if near > 1 else [])
 
 
-def test_widening_counts_every_fit_of_the_wider_grid(repeated: tuple[Path, dict, str]) -> None:
+def test_widening_counts_every_fit_of_the_wider_grid(repeated):
     """A candidate more is fitted on each split, and on as many within each outer fold."""
     folder, about, output = repeated
     assert on_grid_boundary(pd.read_parquet(folder / "candidates.parquet"), about["n_splits"])
@@ -73,9 +71,7 @@ def test_widening_counts_every_fit_of_the_wider_grid(repeated: tuple[Path, dict,
     assert int(n_fits.replace(",", "")) == (n_candidates - 4) * 45
 
 
-def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
-    repeated: tuple[Path, dict, str], tmp_path: Path
-) -> None:
+def test_a_candidate_with_a_third_of_its_splits_is_not_complete(repeated, tmp_path):
     """The page of a run that was stopped: no candidate is ranked by 5 of 15 splits."""
     folder, about, _ = repeated
     keep = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
@@ -92,15 +88,15 @@ def test_a_candidate_with_a_third_of_its_splits_is_not_complete(
 
 
 def test_runs_whose_own_splits_have_changed_are_not_compared(
-    repeated: tuple[Path, dict, str],
-) -> None:
+    repeated,
+):
     from pipelines.report.page import read_run
     from pipelines.report.verdict import paired_table
     from pipelines.run_folder.record import IdentityMetadata
 
     run = read_run(repeated[0])
 
-    def with_code(digest: str) -> Report:
+    def with_code(digest):
         identity = IdentityMetadata(inputs={"cv": {"mine.py": digest}}, versions={})
         return replace(run, record=run.record.model_copy(update={"identity": identity}))
 
@@ -109,7 +105,7 @@ def test_runs_whose_own_splits_have_changed_are_not_compared(
 
 
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
-def test_a_function_of_ones_own_may_give_any_number(command: str, tmp_path: Path) -> None:
+def test_a_function_of_ones_own_may_give_any_number(command, tmp_path):
     (tmp_path / "mine.py").write_text(SEVEN)
     options = ["--cv", f"{tmp_path}/mine.py:folds", *ON_THREADS, "--results", str(tmp_path / "run")]
     small = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "bayes"]
@@ -121,8 +117,8 @@ def test_a_function_of_ones_own_may_give_any_number(command: str, tmp_path: Path
 
 
 def test_a_run_from_before_they_were_counted_counts_repeats(
-    repeated: tuple[Path, dict, str],
-) -> None:
+    repeated,
+):
     from pipelines.run_folder.record import n_splits_of
 
     _, about, _ = repeated
@@ -131,7 +127,7 @@ def test_a_run_from_before_they_were_counted_counts_repeats(
     assert n_splits_of(without | {"options": about["options"] | {"cv": "group"}}) == 5
 
 
-def test_an_ensemble_without_a_search_has_no_folds(tmp_path: Path) -> None:
+def test_an_ensemble_without_a_search_has_no_folds(tmp_path):
     pytest.importorskip("torch", reason="networks need torch, which comes with the extra nn")
     importlib.import_module("pipelines.nn_bagging")
     options = ["--limit", "120", "--n-bootstrap", "1", "--n-tuning", "0", "--max-epochs", "1"]
@@ -141,9 +137,7 @@ def test_an_ensemble_without_a_search_has_no_folds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
-def test_a_score_of_one_fold_has_no_deviation(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_score_of_one_fold_has_no_deviation(command, tmp_path, monkeypatch):
     monkeypatch.setattr(Budget, "left", property(lambda budget: 0.0))  # ends with the first task
     options = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "tree"]
     folder = tmp_path / "run"

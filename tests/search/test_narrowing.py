@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,11 +51,11 @@ CASES: dict[str, Case] = {
 }
 
 
-def fits_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def fits_of_steps(monkeypatch):
     """Filled with how many steps were fitted for each group of pipelines."""
     prepare, n_fits = StepCache.prepare, list[int]()
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments):
         prepared = prepare(*arguments)
         n_fits.append(prepared[2])
         return prepared
@@ -69,15 +68,13 @@ def fits_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("form", [np.array, np.asfortranarray, pd.DataFrame, csr_array])
 @pytest.mark.parametrize("final", [KNeighborsClassifier(), GaussianNB()], ids=["share", "plain"])
-def test_selections_are_those_of_separate_fits(
-    name: str, form: Callable[..., Any], final: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_selections_are_those_of_separate_fits(name, form, final, monkeypatch):
     selection, parameter, widths = CASES[name]
     rows = form(X - X.min(axis=0))  # chi2 is of counts
     if form is csr_array and isinstance(final, GaussianNB):
         final = KNeighborsClassifier(weights="distance")
     pipeline = Pipeline([("select", selection), ("final", final)])
-    how: dict[str, Any] = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": False}
+    how = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": False}
     how |= {"return_train_score": True, "error_score": "raise"}
     grid = {f"select__{parameter}": widths}
     theirs = GridSearchCV(pipeline, grid, **how).fit(rows, y)
@@ -90,8 +87,8 @@ def test_selections_are_those_of_separate_fits(
 
 
 def test_the_selection_behind_a_step_and_before_one_is_fitted_once_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     steps = [("scale", StandardScaler()), ("select", SelectKBest()), ("again", StandardScaler())]
     pipeline = Pipeline([*steps, ("final", GaussianNB())])
     grid = {"select__k": [2, 4, 6], "final__var_smoothing": [1e-9, 1e-3]}
@@ -103,12 +100,12 @@ def test_the_selection_behind_a_step_and_before_one_is_fitted_once_too(
     assert sum(n_fits) == 2 * (1 + 1 + 3)
 
 
-def own_score(X: Any, y: Any) -> Any:
+def own_score(X, y):
     return np.random.random(X.shape[1])  # noqa: NPY002
 
 
 @pytest.mark.parametrize("score", [mutual_info_classif, own_score, partial(own_score)])
-def test_scores_that_may_draw_are_not_shared(score: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_may_draw_are_not_shared(score, monkeypatch):
     pipeline = Pipeline([("select", SelectKBest(score)), ("final", KNeighborsClassifier())])
     n_fits = fits_of_steps(monkeypatch)
     grid = {"select__k": [2, 3], "final__n_neighbors": [1, 3]}
@@ -127,9 +124,7 @@ def test_scores_that_may_draw_are_not_shared(score: Any, monkeypatch: pytest.Mon
     ],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_what_warns_or_fails_does_so_by_itself(
-    selection: Any, parameter: str, widths: list[Any]
-) -> None:
+def test_what_warns_or_fails_does_so_by_itself(selection, parameter, widths):
     pipeline = Pipeline([("select", selection), ("final", KNeighborsClassifier())])
     grid = {f"select__{parameter}": widths}
     noise = np.random.default_rng(0).normal(size=(300, 6))

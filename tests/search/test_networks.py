@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -40,8 +39,8 @@ torch = pytest.importorskip("torch", reason="networks need torch, which comes wi
         NetworkRegressor(network="mlp", max_epochs=30),
     ]
 )
-def test_scikit_learns_own_checks(estimator: NetworkEstimator, check: object) -> None:
-    check(estimator)  # type: ignore[operator]
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
 
 
 CASES = {
@@ -52,14 +51,14 @@ CASES = {
 }
 
 
-def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(name):
     X, y = (load_wine if name == "wine" else load_digits)(return_X_y=True)
     X, y = (X[:177], y[:177]) if name == "wine" else (X[:300] / 16, y[:300])
     return X, y.astype(np.int32)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_folds_together_are_those_fitted_apart(case: str) -> None:
+def test_folds_together_are_those_fitted_apart(case):
     name, parameters = CASES[case]
     X, y = rows_of(name)
     estimators = [
@@ -102,7 +101,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("case", NUMBERS)
-def test_folds_of_numbers_together_are_those_fitted_apart(case: str) -> None:
+def test_folds_of_numbers_together_are_those_fitted_apart(case):
     """Within a part of a standard deviation, in units far from 0; the loss is in deviations."""
     parameters, within = NUMBERS[case]
     X, y = load_diabetes(return_X_y=True)
@@ -129,7 +128,7 @@ def test_folds_of_numbers_together_are_those_fitted_apart(case: str) -> None:
         assert fit.loss == pytest.approx(loss, rel=1e-3)
 
 
-def test_a_network_of_numbers_is_as_good_as_ridge() -> None:
+def test_a_network_of_numbers_is_as_good_as_ridge():
     X, y = load_diabetes(return_X_y=True)
     train, test = np.arange(330), np.arange(330, len(y))
     scores = [
@@ -139,7 +138,7 @@ def test_a_network_of_numbers_is_as_good_as_ridge() -> None:
     assert scores[0] > scores[1] - 0.05
 
 
-def test_what_is_for_classes_is_refused_of_numbers() -> None:
+def test_what_is_for_classes_is_refused_of_numbers():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(InputError, match="label_smoothing is for classes"):
         NetworkRegressor(label_smoothing=0.1).fit(X, y)
@@ -150,7 +149,7 @@ def test_what_is_for_classes_is_refused_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", [NetworkClassifier, NetworkRegressor])
-def test_a_fold_alone_is_as_it_was_among_the_others(kind: type[NetworkEstimator]) -> None:
+def test_a_fold_alone_is_as_it_was_among_the_others(kind):
     """As where a run is resumed; the folds are such that the last alone would make more steps."""
     X, y = rows_of("wine")
     network = kind(network="mlp", optimizer="adamw", batch_size=16, max_epochs=3)
@@ -171,7 +170,7 @@ def test_a_fold_alone_is_as_it_was_among_the_others(kind: type[NetworkEstimator]
     np.testing.assert_allclose(*predictions, rtol=1e-4)
 
 
-def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:
+def test_a_grid_search_has_labels_and_scores_of_training_rows():
     X, y = load_wine(return_X_y=True)
     labels = np.array(["a", "b", "c"])[y]
     grid = {"learning_rate": [0.01, 0.03]}
@@ -182,7 +181,7 @@ def test_a_grid_search_has_labels_and_scores_of_training_rows() -> None:
     assert search.best_estimator_.score(X, labels) > 0.95
 
 
-def test_a_network_is_compared_with_others(tmp_path: Path) -> None:
+def test_a_network_is_compared_with_others(tmp_path):
     options = ["--limit", "200", "--folds", "2", *ON_THREADS, "--results", str(tmp_path / "run")]
     network = ["--estimator", "network", "--param", "network=conv", "max_epochs=3"]
     output = said_by("cross_validate", *network, "--estimator", "knn", *options)
@@ -197,7 +196,7 @@ def test_a_network_is_compared_with_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", ["mlp", "table"])
-def test_a_loss_that_is_no_number_is_told(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_no_number_is_told(network, monkeypatch):
     """Weights of the second are numbers still, and so large that what they answer is none."""
     monkeypatch.setattr(NetworkEstimator, "_parameter_constraints", {})
     X, y = rows_of("wine")
@@ -216,11 +215,11 @@ def test_a_loss_that_is_no_number_is_told(network: str, monkeypatch: pytest.Monk
 
 
 class Mine(torch.nn.Linear):
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features, n_classes):
         super().__init__(n_features, n_classes)
 
 
-def test_a_network_of_ones_own_is_not_imported_by_who_reads_it(tmp_path: Path) -> None:
+def test_a_network_of_ones_own_is_not_imported_by_who_reads_it(tmp_path):
     """Nor where the file says that it was fitted there."""
     X, y = rows_of("wine")
     nets = NetworkClassifier(network=f"{__name__}:Mine", optimizer="adamw", max_epochs=30)
@@ -246,7 +245,7 @@ def test_a_network_of_ones_own_is_not_imported_by_who_reads_it(tmp_path: Path) -
     ("name", "value"),
     [("learning_rate", 0.0), ("learning_rate", -1.0), ("max_epochs", 0), ("n_hidden_layer", 0)],
 )
-def test_a_parameter_out_of_its_range_is_refused(name: str, value: float, tmp_path: Path) -> None:
+def test_a_parameter_out_of_its_range_is_refused(name, value, tmp_path):
     X, y = rows_of("wine")
     with pytest.raises(ValueError, match=f"The '{name}' parameter of NetworkClassifier must be"):
         NetworkClassifier().set_params(**{name: value}).fit(X, y)

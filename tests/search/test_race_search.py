@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.ensemble import RandomForestRegressor
@@ -36,7 +33,7 @@ LEAVES = {"max_depth": [1, 2, 3, 5], "min_samples_leaf": [1, 5, 20, 60]}
 KERNELS = {"C": [0.1, 1, 10, 100], "gamma": np.logspace(-6, 0, 7)}
 
 
-def same_results(ours: Any, theirs: Any, those: Any = slice(None)) -> None:
+def same_results(ours, theirs, those=slice(None)):
     """Hold the scores and parameters of candidates to those of another search."""
     for name, values in theirs.cv_results_.items():
         if name.startswith(("split", "mean_t", "std_t", "param_")):
@@ -63,9 +60,7 @@ def same_results(ours: Any, theirs: Any, those: Any = slice(None)) -> None:
     ],
     ids=["tree", "forest", "logistic", "svc"],
 )
-def test_the_winner_is_that_of_the_whole_grid(
-    estimator: Any, grid: Any, rows: Any, cv: int
-) -> None:
+def test_the_winner_is_that_of_the_whole_grid(estimator, grid, rows, cv):
     ours = RaceSearch(estimator, grid, cv=cv).fit(*rows)
     theirs = GridSearchCV(estimator, grid, cv=cv).fit(*rows)
     assert ours.best_params_ == theirs.best_params_
@@ -76,7 +71,7 @@ def test_the_winner_is_that_of_the_whole_grid(
     same_results(ours, theirs, ours.n_splits_done_ == cv)
 
 
-def test_results_are_scikit_learns_and_what_was_not_tried_is_nan() -> None:
+def test_results_are_scikit_learns_and_what_was_not_tried_is_nan():
     ours = RaceSearch(TREE, LEAVES, cv=10, return_train_score=True).fit(*WINE)
     theirs = GridSearchCV(TREE, LEAVES, cv=10, return_train_score=True).fit(*WINE)
     results, whole, n_done = ours.cv_results_, theirs.cv_results_, ours.n_splits_done_
@@ -99,7 +94,7 @@ def test_results_are_scikit_learns_and_what_was_not_tried_is_nan() -> None:
     assert ours.score(*WINE) == ours.best_estimator_.score(*WINE)
 
 
-def test_results_do_not_depend_on_who_fits(one_worker: Client) -> None:
+def test_results_do_not_depend_on_who_fits(one_worker):
     for estimator, grid, rows in ((TREE, LEAVES, WINE), (SVC(), KERNELS, DIGITS)):
         alone = RaceSearch(estimator, grid, cv=5).fit(*rows)
         assert alone.n_splits_done_.sum() < 5 * len(alone.n_splits_done_)
@@ -109,12 +104,12 @@ def test_results_do_not_depend_on_who_fits(one_worker: Client) -> None:
             assert search.best_params_ == alone.best_params_
 
 
-def untried(search: Any, name: str = "score") -> list[list[bool]]:
+def untried(search, name="score"):
     n = search.n_splits_
     return [np.isnan(search.cv_results_[f"split{i}_test_{name}"]).tolist() for i in range(n)]
 
 
-def test_the_seed_decides_the_order_of_splits() -> None:
+def test_the_seed_decides_the_order_of_splits():
     same, again = (RaceSearch(TREE, LEAVES, cv=10).fit(*WINE) for _ in range(2))
     another = RaceSearch(TREE, LEAVES, cv=10, random_state=1).fit(*WINE)
     drawn = RaceSearch(TREE, LEAVES, cv=10, random_state=np.random.RandomState(3)).fit(*WINE)
@@ -123,19 +118,19 @@ def test_the_seed_decides_the_order_of_splits() -> None:
     assert untried(same) != untried(drawn)
 
 
-def test_a_wider_margin_drops_fewer() -> None:
+def test_a_wider_margin_drops_fewer():
     searches = [RaceSearch(TREE, LEAVES, cv=10, margin=margin).fit(*WINE) for margin in (1, 3, 100)]
     n_done = [search.n_splits_done_.sum() for search in searches]
     assert n_done[0] < n_done[1] < n_done[2] == 160
     same_results(searches[2], GridSearchCV(TREE, LEAVES, cv=10).fit(*WINE))
 
 
-def shallow(estimator: Any, X: Any, y: Any) -> float:
+def shallow(estimator, X, y):
     return -float(estimator.get_depth())
 
 
 @pytest.mark.parametrize("refit", ["accuracy", "shallow"])
-def test_of_several_scorers_the_one_that_chooses_decides(refit: str) -> None:
+def test_of_several_scorers_the_one_that_chooses_decides(refit):
     scoring = {"accuracy": "accuracy", "shallow": shallow}
     search = RaceSearch(TREE, LEAVES, cv=10, scoring=scoring, refit=refit).fit(*WINE)
     theirs = GridSearchCV(TREE, LEAVES, cv=10, scoring=scoring, refit=refit).fit(*WINE)
@@ -149,18 +144,18 @@ def test_of_several_scorers_the_one_that_chooses_decides(refit: str) -> None:
         assert ranks[~done].min() > ranks[done].max()
 
 
-def scores_of(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+def scores_of(estimator, X, y):
     return {"shallow": shallow(estimator, X, y), "accuracy": float(estimator.score(X, y))}
 
 
-def test_a_function_that_chooses_sees_all_and_the_first_scorer_decides() -> None:
-    seen: list[Any] = []
+def test_a_function_that_chooses_sees_all_and_the_first_scorer_decides():
+    seen = []
 
-    def last_of_the_done(results: Any) -> int:
+    def last_of_the_done(results):
         seen.append(results["n_splits_done"].tolist())
         return int(np.flatnonzero(results["n_splits_done"] == 10)[-1])
 
-    how: dict[str, Any] = {"cv": 10}
+    how = {"cv": 10}
     by_first, by_second = (
         RaceSearch(TREE, LEAVES, scoring=scores_of, refit=name, **how).fit(*WINE)
         for name in ("shallow", "accuracy")
@@ -179,13 +174,13 @@ def test_a_function_that_chooses_sees_all_and_the_first_scorer_decides() -> None
 class FailsAt(DecisionTreeClassifier):
     """A tree that fails at one depth."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(self, X, y, sample_weight=None, check_input=True):
         if self.max_depth == 3:
             raise ValueError("no depth of 3")
         return super().fit(X, y, sample_weight, check_input)
 
 
-def test_what_fails_is_dropped_and_the_others_go_on() -> None:
+def test_what_fails_is_dropped_and_the_others_go_on():
     grid = {"max_depth": [2, 3, 5]}
     with pytest.warns(FitFailedWarning, match="2 fits failed out of a total of 30"):
         search = RaceSearch(FailsAt(random_state=0), grid, cv=10).fit(*WINE)
@@ -203,9 +198,9 @@ def test_what_fails_is_dropped_and_the_others_go_on() -> None:
         RaceSearch(FailsAt(), {"max_depth": [3]}).fit(*WINE)
 
 
-def test_groups_and_weights_go_where_they_go_in_scikit_learn() -> None:
+def test_groups_and_weights_go_where_they_go_in_scikit_learn():
     X, y = WINE
-    how: dict[str, Any] = {"groups": np.arange(len(y)) % 12}
+    how = {"groups": np.arange(len(y)) % 12}
     how["sample_weight"] = np.linspace(0.5, 1.5, len(y))
     ours = RaceSearch(TREE, LEAVES, cv=GroupKFold(6)).fit(X, y, **how)
     theirs = GridSearchCV(TREE, LEAVES, cv=GroupKFold(6)).fit(X, y, **how)
@@ -216,10 +211,10 @@ def test_groups_and_weights_go_where_they_go_in_scikit_learn() -> None:
 
 
 def test_where_splits_share_work_all_are_tried_on_a_share_of_the_rows_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(race, "LEAST_ROWS", 100)
-    how: dict[str, Any] = {"cv": StratifiedKFold(5, shuffle=True, random_state=0)}
+    how = {"cv": StratifiedKFold(5, shuffle=True, random_state=0)}
     search = RaceSearch(SVC(), KERNELS, error_score="raise", **how).fit(*DIGITS)
     theirs = GridSearchCV(SVC(), KERNELS, **how).fit(*DIGITS)
     assert search.best_params_ == theirs.best_params_
@@ -235,8 +230,8 @@ def test_where_splits_share_work_all_are_tried_on_a_share_of_the_rows_first(
 
 
 def test_what_fails_on_a_share_of_the_rows_alone_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(race, "LEAST_ROWS", 1)
     X, y = load_digits(return_X_y=True)
     # Of three rows of the second class one is of the share: training parts of it have one class.
@@ -248,7 +243,7 @@ def test_what_fails_on_a_share_of_the_rows_alone_ends_nothing(
     assert search.best_score_ == theirs.best_score_
 
 
-def test_it_can_be_cloned_pickled_and_asked_for_its_parameters(one_worker: Client) -> None:
+def test_it_can_be_cloned_pickled_and_asked_for_its_parameters(one_worker):
     search = RaceSearch(TREE, LEAVES, cv=4, margin=2.5, random_state=7, time_budget=600.0)
     params = search.get_params(deep=False)
     assert (params["margin"], params["random_state"], params["time_budget"]) == (2.5, 7, 600.0)
@@ -265,7 +260,7 @@ def test_it_can_be_cloned_pickled_and_asked_for_its_parameters(one_worker: Clien
     ("name", "value"),
     [("margin", 0.5), ("margin", None), ("random_state", "x"), ("time_budget", 0.5)],
 )
-def test_parameters_that_cannot_be_used_are_refused(name: str, value: Any) -> None:
+def test_parameters_that_cannot_be_used_are_refused(name, value):
     with pytest.raises(ValueError, match=f"The '{name}' parameter of RaceSearch must be"):
         RaceSearch(TREE, LEAVES, **{name: value}).fit(*WINE)
 
@@ -278,11 +273,11 @@ NOT_CHECKED = ("dtype_object", "estimators_nan_inf", "supervised_y_2d", "supervi
     [RaceSearch(TREE, {"max_depth": [1, 2, 4]}, cv=3)],
     expected_failed_checks=lambda _: {f"check_{name}": "as GridSearchCV" for name in NOT_CHECKED},
 )
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-def test_an_svm_grid_may_be_a_race() -> None:
+def test_an_svm_grid_may_be_a_race():
     X, y = DIGITS
     raced = SVMGridSearch(KERNELS["C"], KERNELS["gamma"], margin=3).fit(X, y)
     whole = SVMGridSearch(KERNELS["C"], KERNELS["gamma"]).fit(X, y)
@@ -294,7 +289,7 @@ def test_an_svm_grid_may_be_a_race() -> None:
         SVMGridSearch(margin=0.5).fit(X, y)
 
 
-def test_a_search_may_race_searches() -> None:
+def test_a_search_may_race_searches():
     inner = RaceSearch(TREE, {"max_depth": [1, 2, 5]}, cv=3)
     outer = RaceSearch(inner, {"margin": [1, 3]}, cv=3).fit(*WINE)
     assert outer.best_score_ > 0.8
@@ -306,7 +301,7 @@ class Clock(SimpleNamespace):
 
     now = 1000.0
 
-    def time(self) -> float:
+    def time(self):
         return self.now
 
     monotonic = perf_counter = time
@@ -318,23 +313,23 @@ CLOCK = Clock()
 class Takes(ClassifierMixin, BaseEstimator):
     """Takes its ``seconds`` by the clock, and is the better the larger its ``level``."""
 
-    def __init__(self, level: int = 0, seconds: float = 1.0) -> None:
+    def __init__(self, level=0, seconds=1.0):
         self.level, self.seconds = level, seconds
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X, y):
         CLOCK.now += self.seconds
         self.classes_ = np.unique(y)
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X):
         return np.zeros(len(X), int)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X, y):
         return 0.5 + 0.01 * self.level
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+def clock(monkeypatch):
     for module in (budget, executor, outcomes):
         monkeypatch.setattr(module, "time", CLOCK)
     return CLOCK
@@ -345,9 +340,7 @@ LEVELS = {"level": list(range(20))}
 
 @pytest.mark.parametrize("kind", [GridSearch, RaceSearch])
 @pytest.mark.parametrize("seconds", [0.25, 3.0])
-def test_no_fit_is_begun_that_would_not_end_in_time(
-    clock: Clock, kind: Any, seconds: float
-) -> None:
+def test_no_fit_is_begun_that_would_not_end_in_time(clock, kind, seconds):
     began, n_all = clock.now, 100 if kind is GridSearch else 40
     search = kind(Takes(seconds=seconds), LEVELS, cv=5, time_budget=30 * seconds)
     with pytest.warns(UserWarning, match=r"^\d+ fits were not made, .* time_budget=") as warned:
@@ -362,7 +355,7 @@ def test_no_fit_is_begun_that_would_not_end_in_time(
     assert search.n_splits_done_[search.best_index_] == search.n_splits_done_.max()
 
 
-def test_an_early_end_leaves_a_coarse_grid(clock: Clock) -> None:
+def test_an_early_end_leaves_a_coarse_grid(clock):
     search = GridSearch(Takes(), LEVELS, cv=5, time_budget=30)
     with pytest.warns(UserWarning, match="their scores are NaN$"):
         search.fit(*WINE)
@@ -371,13 +364,13 @@ def test_an_early_end_leaves_a_coarse_grid(clock: Clock) -> None:
     assert np.diff([-1, *tried, 20]).max() <= 6
 
 
-def test_time_that_suffices_changes_nothing(clock: Clock) -> None:
+def test_time_that_suffices_changes_nothing(clock):
     ours = GridSearch(Takes(), LEVELS, cv=5, time_budget=1000).fit(*WINE)
     same_results(ours, GridSearchCV(Takes(), LEVELS, cv=5).fit(*WINE))
     assert ours.best_params_ == {"level": 19}
 
 
-def test_time_that_suffices_for_no_candidate_is_said(clock: Clock) -> None:
+def test_time_that_suffices_for_no_candidate_is_said(clock):
     search = GridSearch(Takes(), LEVELS, cv=5, time_budget=5)
     with pytest.warns(
         UserWarning, match=r"best candidate is by [1-4] of 5 splits; raise time_budget"
@@ -386,7 +379,7 @@ def test_time_that_suffices_for_no_candidate_is_said(clock: Clock) -> None:
     assert 1 <= search.n_splits_done_.sum() <= 4
 
     class Late(StratifiedKFold):
-        def split(self, X: Any, y: Any, groups: Any = None) -> Any:
+        def split(self, X, y, groups=None):
             clock.now += 60
             return super().split(X, y, groups)
 
@@ -396,20 +389,18 @@ def test_time_that_suffices_for_no_candidate_is_said(clock: Clock) -> None:
     assert search.n_splits_done_.sum() == 1
 
 
-def test_where_all_that_was_made_in_time_failed_it_is_an_error(clock: Clock) -> None:
+def test_where_all_that_was_made_in_time_failed_it_is_an_error(clock):
     search = GridSearch(awkward.Surrogates(), {"k": [2] * 3}, cv=3, time_budget=600)
     with pytest.raises(ValueError, match="All the 9 fits failed"):
         search.fit(*WINE)
 
 
-def test_a_race_that_ends_on_a_share_of_the_rows_has_the_best_of_these(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
+def test_a_race_that_ends_on_a_share_of_the_rows_has_the_best_of_these(monkeypatch, clock):
     monkeypatch.setattr(race, "LEAST_ROWS", 100)
-    how: dict[str, Any] = {"cv": 5, "time_budget": 5}
+    how = {"cv": 5, "time_budget": 5}
     real = executor.fits_of_task
 
-    def slow(*arguments: Any, **options: Any) -> Any:
+    def slow(*arguments, **options):
         clock.now += 1.5
         return real(*arguments, **options)
 
@@ -421,7 +412,7 @@ def test_a_race_that_ends_on_a_share_of_the_rows_has_the_best_of_these(
     assert search.best_estimator_.n_features_in_ == 64
 
 
-def test_a_client_keeps_to_the_time_and_says_what_it_left(one_worker: Client) -> None:
+def test_a_client_keeps_to_the_time_and_says_what_it_left(one_worker):
     grid = {"level": list(range(3))}
     search = GridSearch(Takes(), grid, cv=3, time_budget=3600, client=one_worker).fit(*WINE)
     assert search.n_splits_done_.tolist() == [3, 3, 3]

@@ -5,7 +5,6 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
 
 from pipelines.run_folder.measures import measure_of
 from pipelines.run_folder.ranking import means_of
@@ -14,7 +13,7 @@ from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import BestSoFar, ends_of_lists, reduce_scores, with_algorithm
 
 
-def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
+def table(errors):
     return pd.DataFrame(
         [
             {"C": C, "gamma": gamma, "fold": fold, "error": error, "score": 1 - error}
@@ -24,11 +23,11 @@ def table(errors: dict[tuple[float, float], list[float]]) -> pd.DataFrame:
     )
 
 
-def reduce(errors: dict[tuple[float, float], list[float]], n_folds: int) -> pd.DataFrame:
+def reduce(errors, n_folds):
     return reduce_scores(table(errors), ["C", "gamma"], n_folds)
 
 
-def test_ties_go_to_the_smaller_c_then_the_smaller_gamma() -> None:
+def test_ties_go_to_the_smaller_c_then_the_smaller_gamma():
     # 0.1 + 0.2 and 0.3 differ in the last bit; the candidates are tied all the same.
     errors = {
         (10.0, 0.1): [0.3, 0.0],
@@ -46,14 +45,14 @@ def test_ties_go_to_the_smaller_c_then_the_smaller_gamma() -> None:
     assert list(ranked["rank"]) == [1, 2, 3, 4]
 
 
-def test_a_candidate_with_a_failed_fold_is_last_and_has_no_mean() -> None:
+def test_a_candidate_with_a_failed_fold_is_last_and_has_no_mean():
     ranked = reduce({(1.0, 0.1): [0.0, np.nan], (2.0, 0.1): [0.5, 0.5]}, 2)
     assert list(ranked.C) == [2.0, 1.0]
     assert np.isnan(ranked.error_mean[1])
     assert list(ranked.n_ok) == [2, 1]
 
 
-def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
+def test_the_best_has_the_highest_mean_score_whatever_its_errors():
     results = table({(1.0, 0.1): [0.1, 0.1], (2.0, 0.1): [0.2, 0.2], (0.5, 0.1): [0.3, 0.3]})
     results["score"] = [0.5, 0.6, 0.9, 0.7, 0.6, np.nan]
     ranked = reduce_scores(results, ["C", "gamma"], 2)
@@ -64,9 +63,7 @@ def test_the_best_has_the_highest_mean_score_whatever_its_errors() -> None:
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 7, 60, 61])
-def test_on_workers_the_result_is_the_same_to_the_bit(
-    n_parts: int, monkeypatch: pytest.MonkeyPatch, one_worker: Client
-) -> None:
+def test_on_workers_the_result_is_the_same_to_the_bit(n_parts, monkeypatch, one_worker):
     monkeypatch.setattr(ranking, "PARTS", n_parts)
     rng = np.random.default_rng(0)
     cells = table({(C, g): rng.random(5).tolist() for C in range(20) for g in (0.1, 0.2, 0.3)})
@@ -82,31 +79,29 @@ def test_on_workers_the_result_is_the_same_to_the_bit(
     np.testing.assert_allclose(got, of_pandas, rtol=1e-14)
 
 
-def test_means_are_rounded_once_and_infinities_stay() -> None:
+def test_means_are_rounded_once_and_infinities_stay():
     scores = np.array([[[0.97, 0.945, 0.95, 0.955]], [[-np.inf, 0.5, 0.5, np.nan]]])
     np.testing.assert_array_equal(means_of(scores)[:, 0], [0.955, -np.inf])
 
 
-def has_pandas() -> bool:
+def has_pandas():
     return "pandas" in sys.modules
 
 
-def test_where_no_worker_answers_scores_are_reduced_here(
-    monkeypatch: pytest.MonkeyPatch, one_worker: Client
-) -> None:
+def test_where_no_worker_answers_scores_are_reduced_here(monkeypatch, one_worker):
     cells = table({(1.0, 0.1): [0.1, 0.2], (2.0, 0.1): [0.3, 0.1]})
     monkeypatch.setattr(ranking, "SECONDS_ON_WORKERS", 0)
     ranked = reduce_scores(cells, ["C", "gamma"], 2, one_worker)
     pd.testing.assert_frame_equal(ranked, reduce_scores(cells, ["C", "gamma"], 2))
 
 
-def test_workers_reduce_scores_without_pandas(one_worker: Client) -> None:
+def test_workers_reduce_scores_without_pandas(one_worker):
     before = one_worker.run(has_pandas)
     reduce_scores(table({(1.0, 0.1): [0.1, 0.2]}), ["C", "gamma"], 2, one_worker)
     assert one_worker.run(has_pandas) == before
 
 
-def algorithms(**scores: dict[float, float]) -> pd.DataFrame:
+def algorithms(**scores):
     """Ranked candidates of algorithms with one parameter, by its value."""
     lines = [
         {"algorithm": name, "params": f'{{"alpha": {value}}}', "score_mean": score}
@@ -116,7 +111,7 @@ def algorithms(**scores: dict[float, float]) -> pd.DataFrame:
     return pd.DataFrame(lines).sort_values("score_mean", ascending=False)
 
 
-def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
+def test_a_best_value_at_the_end_of_its_list_is_said():
     ends = ends_of_lists(
         algorithms(
             ridge={0.1: 0.5, 10.0: 0.6, 1000.0: 0.7},
@@ -133,7 +128,7 @@ def test_a_best_value_at_the_end_of_its_list_is_said() -> None:
     ]
 
 
-def test_what_was_given_up_is_no_better_value_and_what_was_not_tried_tells_nothing() -> None:
+def test_what_was_given_up_is_no_better_value_and_what_was_not_tried_tells_nothing():
     table = algorithms(
         raced={0.1: 0.9, 1.0: 0.0, 10.0: 0.0}, left={0.1: 0.8, 1.0: 0.0, 10.0: 0.0}
     ).assign(stopped="", behind=np.nan)
@@ -146,7 +141,7 @@ def test_what_was_given_up_is_no_better_value_and_what_was_not_tried_tells_nothi
     ]
 
 
-def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
+def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name():
     cells = pd.DataFrame(
         {
             "candidate": [0, 0, 1],
@@ -166,14 +161,14 @@ def test_a_candidate_without_a_mean_has_no_other_scores_and_its_name() -> None:
     assert table["fit_seconds"].tolist() == pytest.approx([2.0, 5.0, np.nan], nan_ok=True)
 
 
-def rows_of(errors: dict[tuple[float, float], list[float]]) -> list[dict[str, object]]:
+def rows_of(errors):
     rows = table(errors).to_dict("records")
     places = {candidate: number for number, candidate in enumerate(sorted(errors))}
     return [{**row, "candidate": places[row["C"], row["gamma"]]} for row in rows]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_so_far_is_the_best_in_the_end_whoever_comes_first(seed: int) -> None:
+def test_the_best_so_far_is_the_best_in_the_end_whoever_comes_first(seed):
     errors = {
         (10.0, 0.1): [0.3, 0.0],
         (1.0, 0.1): [0.1, 0.2],
@@ -187,7 +182,7 @@ def test_the_best_so_far_is_the_best_in_the_end_whoever_comes_first(seed: int) -
     assert best.text == "best so far 15.00 % error on 2 folds, C = 1, gamma = 0.01"
 
 
-def test_the_best_so_far_is_rounded_as_the_best_in_the_end() -> None:
+def test_the_best_so_far_is_rounded_as_the_best_in_the_end():
     # Means of four folds whose sums, added one after the other, end below 0.29375 or above it.
     generator = np.random.default_rng(0)
     for _ in range(300):

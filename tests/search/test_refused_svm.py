@@ -32,18 +32,18 @@ GRID: dict[str, Any] = {"C": [0.1, 1.0, 10.0]}
         SVC(gamma=0.0),
     ],
 )
-def test_refused(estimator: Any) -> None:
+def test_refused(estimator):
     kind = shared_fit_of(estimator)
     assert kind is not None
     assert kind.group_key(estimator) is None
 
 
-def test_another_problem_is_not_known() -> None:
+def test_another_problem_is_not_known():
     assert shared_fit_of(NuSVC()) is None
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_limit_of_iterations_gives_scikit_learns_scores() -> None:
+def test_a_limit_of_iterations_gives_scikit_learns_scores():
     ours, theirs = (
         kind(SVC(max_iter=3), GRID, cv=3, refit=False).fit(X, Y)
         for kind in (GridSearch, GridSearchCV)
@@ -53,7 +53,7 @@ def test_a_limit_of_iterations_gives_scikit_learns_scores() -> None:
 
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 2.0, 1: 0.5}])
-def test_weights_of_classes_on_read_only_rows(weights: Any) -> None:
+def test_weights_of_classes_on_read_only_rows(weights):
     cancer = load_breast_cancer()
     rows, y = read_only(scale(cancer.data)), read_only(cancer.target)
     grid = [{"C": [C], "gamma": [gamma]} for C, gamma in ((0.3, 0.002), (20.0, 0.02), (5.0, 0.1))]

@@ -27,7 +27,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.fitting import group_candidates
 from pipelines.search.scoring import METHODS, CandidateScorer
-from pipelines.search.shared import FILES, SharedFit
+from pipelines.search.shared import FILES
 from pipelines.search.shared.base import SplitRows, writes_rows
 
 CLASSES = make_classification(90, 6, shift=3, random_state=0)
@@ -47,7 +47,7 @@ INSIDE: dict[str, dict[str, Any]] = {
 }
 
 
-def candidates_of(kind: SharedFit, estimator: Any) -> list[Any]:
+def candidates_of(kind, estimator):
     """Candidates of one group: as small as can be, then each shared number twice as large."""
     params = estimator.get_params()
     first = clone(estimator).set_params(
@@ -73,14 +73,14 @@ KINDS = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_no_kind_of_sharing_writes_to_the_rows(kind: SharedFit, order: Any) -> None:
+def test_no_kind_of_sharing_writes_to_the_rows(kind, order):
     n_shared = 0
     for one_class in kind.types:
         candidates = candidates_of(kind, one_class(**INSIDE.get(one_class.__name__, {})))
         X, y = CLASSES if is_classifier(candidates[0]) else NUMBERS
         rows, targets = X.copy(order=order), y.copy()
         rows.flags.writeable = targets.flags.writeable = False
-        nothing: Any = None
+        nothing = None
         data = FoldedData(rows, targets, nothing, nothing, (), Scaling("none"))
         splits = list(KFold(2, shuffle=True, random_state=0).split(X))
         parts = ("test", "train")
@@ -133,9 +133,9 @@ WRITING: dict[str, tuple[Any, dict[str, list[Any]]]] = {
 
 @pytest.mark.parametrize("name", WRITING)
 @pytest.mark.parametrize("form", [np.array, np.asfortranarray, pd.DataFrame])
-def test_estimators_that_may_write_have_scikit_learns_results(name: str, form: Any) -> None:
+def test_estimators_that_may_write_have_scikit_learns_results(name, form):
     estimator, grid = WRITING[name]
-    how: dict[str, Any] = {"cv": 3, "refit": False, "return_train_score": True}
+    how = {"cv": 3, "refit": False, "return_train_score": True}
     X, y = NUMBERS
     theirs = GridSearchCV(estimator, grid, **how).fit(form(X), y.copy())
     rows, targets = form(X), y.copy()
@@ -146,7 +146,7 @@ def test_estimators_that_may_write_have_scikit_learns_results(name: str, form: A
     np.testing.assert_array_equal(targets, y)
 
 
-def test_they_share_nothing_wherever_the_parameter_is() -> None:
+def test_they_share_nothing_wherever_the_parameter_is():
     scorer = CandidateScorer()
     for estimator in (
         Ridge(copy_X=False),
@@ -160,7 +160,7 @@ def test_they_share_nothing_wherever_the_parameter_is() -> None:
     assert not writes_rows(make_pipeline(StandardScaler(), PCA(), Ridge()))
 
 
-def spoiling(truth: Any, predicted: Any) -> float:
+def spoiling(truth, predicted):
     """The accuracy, whose arrays are of no use to anybody after it."""
     accuracy = float(np.mean(truth == predicted))
     truth[:] = 0
@@ -168,9 +168,9 @@ def spoiling(truth: Any, predicted: Any) -> float:
     return accuracy
 
 
-def test_a_metric_that_writes_spoils_no_other_candidates_score() -> None:
+def test_a_metric_that_writes_spoils_no_other_candidates_score():
     X, y = CLASSES
-    search: dict[str, Any] = {
+    search = {
         "param_grid": {"n_neighbors": [3, 3, 5], "weights": ["uniform"]},
         "scoring": make_scorer(spoiling),
         "cv": 3,

@@ -35,12 +35,12 @@ TRUTH, PREDICTED = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 0])
 
 
 def score(
-    name: str,
-    truth: np.ndarray,
-    predicted: np.ndarray,
-    decisions: np.ndarray | None = None,
-    classes: np.ndarray | None = WORDS,
-) -> float | str:
+    name,
+    truth,
+    predicted,
+    decisions=None,
+    classes=WORDS,
+):
     """What a scorer gives of predictions alone: no estimator is fitted."""
     answers = {"predict": predicted, "decision_function": decisions}
     fit = Fit(0, 0, lambda method, part: answers[method])
@@ -54,14 +54,14 @@ def score(
     return fit.scores["test_scores"][name]
 
 
-def test_scores_are_scikit_learns_on_the_labels() -> None:
+def test_scores_are_scikit_learns_on_the_labels():
     assert score("accuracy", TRUTH, PREDICTED) == 4 / 6
     assert score("f1_macro", TRUTH, PREDICTED) == f1_score(TRUTH, PREDICTED, average="macro")
     expected = balanced_accuracy_score(TRUTH, PREDICTED)
     assert score("balanced_accuracy", TRUTH, PREDICTED) == expected
 
 
-def test_decision_values_are_used_where_they_are_needed() -> None:
+def test_decision_values_are_used_where_they_are_needed():
     truth, values = np.array([0, 1, 0, 1]), np.array([-2.0, 0.5, 0.7, 3.0])
     scored = score("roc_auc", truth, (values > 0).astype(int), values, WORDS[:2])
     assert scored == roc_auc_score(truth, values)
@@ -69,7 +69,7 @@ def test_decision_values_are_used_where_they_are_needed() -> None:
     assert score("top_k_accuracy", TRUTH, TRUTH, values) == top_k_accuracy_score(TRUTH, values)
 
 
-def test_squared_errors_have_scikit_learns_bits() -> None:
+def test_squared_errors_have_scikit_learns_bits():
     generator = np.random.default_rng(0)
     for n in (1, 2, 7, 8, 9, 127, 129, 1000, 20_001):
         truth, noise = generator.normal(size=(2, n)) * 10.0 ** generator.uniform(-3, 3)
@@ -83,18 +83,18 @@ def test_squared_errors_have_scikit_learns_bits() -> None:
 class NoClasses(ClassifierMixin, BaseEstimator):
     """A classifier that does not say which classes it knows."""
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X):
         return PREDICTED[: len(X)]
 
 
-def test_accuracy_is_scored_without_scikit_learns_checks() -> None:
+def test_accuracy_is_scored_without_scikit_learns_checks():
     scorer, estimator = CandidateScorer(), NoClasses()
     estimator.classes_ = np.arange(3)
     assert scorer.by_name(estimator, TRUTH[:, None], TRUTH) == {"accuracy": 4 / 6}
     assert "scorer" not in vars(scorer)  # it was not made
 
 
-def test_where_accuracy_is_refused_the_reason_is_scikit_learns() -> None:
+def test_where_accuracy_is_refused_the_reason_is_scikit_learns():
     estimator = NoClasses()
     for classes, reason in ((None, "classes_"), (np.arange(3), "inconsistent numbers of samples")):
         if classes is not None:
@@ -103,7 +103,7 @@ def test_where_accuracy_is_refused_the_reason_is_scikit_learns() -> None:
         assert reason in CandidateScorer().by_name(estimator, X, TRUTH)["accuracy"]
 
 
-def test_rows_of_a_split_are_scikit_learns() -> None:
+def test_rows_of_a_split_are_scikit_learns():
     generator = np.random.default_rng(0)
     train, test = np.arange(4, 20), np.array([3, 1, 0])
     arrays = generator.normal(size=(20, 3)), np.asfortranarray(generator.normal(size=(20, 3)))
@@ -127,7 +127,7 @@ def test_rows_of_a_split_are_scikit_learns() -> None:
                     assert ours.strides == theirs.strides
 
 
-def test_a_kernel_that_is_not_square_is_refused() -> None:
+def test_a_kernel_that_is_not_square_is_refused():
     X, y = np.ones((6, 3)), np.arange(6)
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     rows = SplitRows(data, [(y[:4], y[4:])], [0], "search", None, SVC(kernel="precomputed"))
@@ -135,7 +135,7 @@ def test_a_kernel_that_is_not_square_is_refused() -> None:
         rows.part_rows(0, "train")
 
 
-def test_what_scorers_need_is_known_before() -> None:
+def test_what_scorers_need_is_known_before():
     assert CandidateScorer().methods == {"predict"}
     assert CandidateScorer(("f1_macro", "roc_auc")).methods == {"predict", "decision_function"}
     assert CandidateScorer(("f1_macro", "roc_auc")).methods <= PREDICTIONS
@@ -154,7 +154,7 @@ def test_what_scorers_need_is_known_before() -> None:
         ("neg_mean_squared_error", "must be one for classification, got neg_mean_squared_error"),
     ],
 )
-def test_a_scoring_that_cannot_be_used_is_one_line(name: str, words: str) -> None:
+def test_a_scoring_that_cannot_be_used_is_one_line(name, words):
     with pytest.raises(InputError, match=f"^scoring .*{words}") as caught:
         check_scoring(name, WORDS)
     assert "\n" not in str(caught.value)
@@ -169,16 +169,14 @@ def test_a_scoring_that_cannot_be_used_is_one_line(name: str, words: str) -> Non
         ("f1_samples", WORDS),
     ],
 )
-def test_classes_that_it_cannot_score_are_refused_before_the_run(
-    name: str, classes: np.ndarray
-) -> None:
+def test_classes_that_it_cannot_score_are_refused_before_the_run(name, classes):
     words = f"scoring={name!r} cannot score these {len(classes)} classes"
     with pytest.raises(InputError, match=words) as caught:
         check_scoring(name, classes)
     assert "\n" not in str(caught.value)
 
 
-def test_every_scorer_of_scikit_learn_is_used_or_refused() -> None:
+def test_every_scorer_of_scikit_learn_is_used_or_refused():
     usable = 0
     for name in get_scorer_names():
         try:

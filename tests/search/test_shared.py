@@ -119,11 +119,11 @@ CLOSE: dict[str, Case] = {
 }
 
 
-def by_candidate(fit: Fit) -> int:
+def by_candidate(fit):
     return fit.candidate
 
 
-def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any], list[list[Fit]]]:
+def scores(case, n_rows=None):
     """Scores of plain fits, those of shared ones, and how the latter were made."""
     base, grid, _ = case
     is_of_classes = is_classifier(base)
@@ -137,7 +137,7 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
     candidates = list(ParameterGrid(grid))
     train, test = next(KFold(3, shuffle=True, random_state=0).split(X))
 
-    def call(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def call(parameters):
         return {
             "estimator": clone(base),
             "X": X,
@@ -158,7 +158,7 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
     plain = [_fit_and_score(**call(candidate))["test_scores"] for candidate in candidates]
     data = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
     estimators = [clone(base).set_params(**candidate) for candidate in candidates]
-    shared: list[Any] = [None] * len(candidates)
+    shared = [None] * len(candidates)
     done = []
     sharing = CandidateScorer((), scorer)
     for group in group_candidates(estimators, sharing):
@@ -173,16 +173,16 @@ def scores(case: Case, n_rows: int | None = None) -> tuple[list[Any], list[Any],
     return plain, shared, done
 
 
-def n_fits(done: list[list[Fit]]) -> int:
+def n_fits(done):
     return sum(result.n_fits for results in done for result in results)
 
 
-def apart(done: list[list[Fit]]) -> list[str]:
+def apart(done):
     return [result.apart for results in done for result in results if result.apart]
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_shared_fits_score_as_plain_ones(name: str) -> None:
+def test_shared_fits_score_as_plain_ones(name):
     plain, shared, done = scores(EXACT[name])
     assert not apart(done)
     assert n_fits(done) == EXACT[name][2]
@@ -193,7 +193,7 @@ def test_shared_fits_score_as_plain_ones(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLOSE)
-def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str) -> None:
+def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name):
     plain, shared, done = scores(CLOSE[name])
     assert not apart(done)
     assert n_fits(done) == CLOSE[name][2]
@@ -201,12 +201,12 @@ def test_paths_and_decompositions_score_as_plain_fits_within_tolerance(name: str
         assert first == pytest.approx(other, rel=1e-5)
 
 
-def test_more_columns_than_rows_are_no_matter_for_ridge() -> None:
+def test_more_columns_than_rows_are_no_matter_for_ridge():
     plain, shared, _ = scores((RidgeClassifier(), {"alpha": [0.1, 10.0]}, 1), n_rows=60)
     assert plain == shared
 
 
-def test_machines_of_the_path_solver_err_as_those_of_libsvm() -> None:
+def test_machines_of_the_path_solver_err_as_those_of_libsvm():
     machine = make_pipeline(StandardScaler(), SVC())
     grid = {"svc__C": [0.1, 1.0, 10.0], "svc__gamma": ["scale", 0.01]}
     plain, shared, done = scores((machine, grid, 1))
@@ -216,7 +216,7 @@ def test_machines_of_the_path_solver_err_as_those_of_libsvm() -> None:
     assert np.count_nonzero(off) <= 1
 
 
-def test_a_wide_analysis_serves_the_narrow_ones() -> None:
+def test_a_wide_analysis_serves_the_narrow_ones():
     _, _, done = scores(EXACT["first steps"])
     assert [results[0].n_steps for results in done] == [6, 6, 6]
 
@@ -236,13 +236,13 @@ def test_a_wide_analysis_serves_the_narrow_ones() -> None:
         type("Mine", (RandomForestClassifier,), {})(random_state=0),
     ],
 )
-def test_what_chance_decides_or_a_kind_does_not_give_is_not_shared(estimator: Any) -> None:
+def test_what_chance_decides_or_a_kind_does_not_give_is_not_shared(estimator):
     assert [
         group.name for group in group_candidates([estimator, clone(estimator)], CandidateScorer())
     ] == [PLAIN, PLAIN]
 
 
-def test_a_candidate_that_fails_takes_none_with_it() -> None:
+def test_a_candidate_that_fails_takes_none_with_it():
     X, y = DIGITS
     estimators = [KNeighborsClassifier(n_neighbors=k) for k in (1, 3, 5000)]
     scorer = CandidateScorer()

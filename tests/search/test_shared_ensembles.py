@@ -35,9 +35,7 @@ NUMBERS = make_regression(150, 8, noise=20, random_state=0)
 SIZES = (7, 1, 12, np.int64(4))
 
 
-def seeded(
-    estimator: Any, *data: Any, size: str = "n_estimators"
-) -> tuple[Any, str, Sequence[Any]]:
+def seeded(estimator, *data, size="n_estimators"):
     return estimator.set_params(random_state=3), size, data
 
 
@@ -101,12 +99,12 @@ CASES: Mapping[str, tuple[Any, str, Sequence[Any]]] = {
 ENDS_EARLY = [name for name in CASES if "early" in name or "no more" in name]
 
 
-def fitted_both_ways(name: str, y: Any = None, **weights: Any) -> tuple[list[Any], list[Any], Any]:
+def fitted_both_ways(name, y=None, **weights):
     """Separate fits, shared ones, and the kind that made these, of a case in all sizes."""
     estimator, size, (X, targets) = CASES[name]
     y = targets if y is None else y
     models = [clone(estimator).set_params(**{size: n}) for n in SIZES]
-    kind: Any = shared_fit_of(estimator)
+    kind = shared_fit_of(estimator)
     assert len({kind.group_key(model) for model in models} - {None}) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -116,14 +114,14 @@ def fitted_both_ways(name: str, y: Any = None, **weights: Any) -> tuple[list[Any
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_they_have_the_attributes_of_separate_fits(name: str) -> None:
+def test_they_have_the_attributes_of_separate_fits(name):
     separate, shared, _ = fitted_both_ways(name)
     for actual, expected in zip(shared, separate, strict=True):
         assert_alike(actual, expected, type(expected).__name__)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_they_predict_what_separate_fits_predict(name: str) -> None:
+def test_they_predict_what_separate_fits_predict(name):
     separate, shared, kind = fitted_both_ways(name)
     X = read_only(CASES[name][2][0])
     with np.errstate(all="ignore"):
@@ -137,14 +135,14 @@ def test_they_predict_what_separate_fits_predict(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENDS_EARLY)
-def test_these_cases_end_early(name: str) -> None:
+def test_these_cases_end_early(name):
     separate, _, kind = fitted_both_ways(name)
     largest = max(separate, key=kind.size_of)
     assert 1 <= len(getattr(largest, kind.lists[0])) < max(SIZES)
 
 
 @pytest.mark.parametrize("name", ["forest", "bag", "boosting", "histograms", "adaboost"])
-def test_they_take_weights(name: str) -> None:
+def test_they_take_weights(name):
     weights = read_only(np.random.default_rng(0).uniform(0, 2, len(THREE[0])))
     separate, shared, _ = fitted_both_ways(name, sample_weight=weights)
     for actual, expected in zip(shared, separate, strict=True):
@@ -152,7 +150,7 @@ def test_they_take_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_without_a_seed_none_is_shared(name: str) -> None:
+def test_without_a_seed_none_is_shared(name):
     estimator = clone(CASES[name][0]).set_params(random_state=None)
     groups = group_candidates([estimator, clone(estimator)], CandidateScorer())
     assert [group.name for group in groups] == [PLAIN, PLAIN]
@@ -173,7 +171,7 @@ def test_without_a_seed_none_is_shared(name: str) -> None:
     ],
     ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
-def test_what_a_prefix_does_not_give_is_not_shared(estimator: Any) -> None:
+def test_what_a_prefix_does_not_give_is_not_shared(estimator):
     groups = group_candidates([estimator, copy.deepcopy(estimator)], CandidateScorer())
     assert [group.name for group in groups] == [PLAIN, PLAIN]
 
@@ -186,7 +184,7 @@ GENERATORS: Mapping[str, tuple[Any, str, Sequence[Any]]] = {
 }
 
 
-def drawn(seed: int, n: int = 5) -> np.random.RandomState:
+def drawn(seed, n=5):
     """A generator that has drawn some numbers."""
     generator = np.random.RandomState(seed)
     generator.normal(size=n)
@@ -194,11 +192,11 @@ def drawn(seed: int, n: int = 5) -> np.random.RandomState:
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_a_generator_is_a_seed_as_each_fit_has_a_copy(name: str) -> None:
+def test_a_generator_is_a_seed_as_each_fit_has_a_copy(name):
     estimator, size, (X, y) = GENERATORS[name]
     model = clone(estimator).set_params(random_state=drawn(1))
     models = [clone(model).set_params(**{size: n}) for n in SIZES]
-    kind: Any = shared_fit_of(model)
+    kind = shared_fit_of(model)
     assert len({kind.group_key(model) for model in models} - {None}) == 1
     separate = [clone(model).fit(X, y) for model in models]
     for actual, expected in zip(kind.fit(models, X, y), separate, strict=True):
@@ -206,7 +204,7 @@ def test_a_generator_is_a_seed_as_each_fit_has_a_copy(name: str) -> None:
     assert_alike(models[0].random_state, drawn(1))  # a fit by itself begins with it
 
 
-def state_seen(estimator: Any, X: Any, y: Any) -> float:
+def state_seen(estimator, X, y):
     """A scorer that draws from the generator of the estimator."""
     state = estimator[-1].random_state
     draw = 0.0 if isinstance(state, int) else state.uniform()
@@ -215,7 +213,7 @@ def state_seen(estimator: Any, X: Any, y: Any) -> float:
 
 @pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("scoring", [None, state_seen])
-def test_searches_with_generators_are_those_of_scikit_learn(name: str, scoring: Any) -> None:
+def test_searches_with_generators_are_those_of_scikit_learn(name, scoring):
     estimator, size, (X, y) = GENERATORS[name]
     step = type(estimator).__name__.lower()
     grid = {
@@ -240,7 +238,7 @@ def test_searches_with_generators_are_those_of_scikit_learn(name: str, scoring: 
     assert_alike(ours.best_estimator_[-1], theirs.best_estimator_[-1])
 
 
-def test_a_generator_that_all_candidates_have_is_left_as_it_was() -> None:
+def test_a_generator_that_all_candidates_have_is_left_as_it_was():
     X, y = THREE
     for n_splits in (2, 1):
         scores = []
@@ -254,11 +252,11 @@ def test_a_generator_that_all_candidates_have_is_left_as_it_was() -> None:
         np.testing.assert_array_equal(*scores)
 
 
-def test_isolation_forests_share_trees_whatever_the_share_of_outliers() -> None:
+def test_isolation_forests_share_trees_whatever_the_share_of_outliers():
     X, y = TWO[0], np.where(np.abs(TWO[0]).max(axis=1) > 2.5, -1, 1)
     for rows in (X, pd.DataFrame(X).rename(columns=str), csr_array(X)):
         grid = {"n_estimators": [5, 12], "contamination": ["auto", 0.05, 0.2, 0.5]}
-        how: dict[str, Any] = {"cv": 3, "scoring": ["accuracy", "roc_auc"], "refit": "roc_auc"}
+        how = {"cv": 3, "scoring": ["accuracy", "roc_auc"], "refit": "roc_auc"}
         theirs, ours = (
             search(ensemble.IsolationForest(random_state=0), grid, **how).fit(rows, y)
             for search in (GridSearchCV, GridSearch)
@@ -271,11 +269,11 @@ def test_isolation_forests_share_trees_whatever_the_share_of_outliers() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_candidates_are_left_as_they_were(name: str) -> None:
+def test_candidates_are_left_as_they_were(name):
     """Each is fitted by itself, should something fail later."""
     estimator, size, (X, y) = CASES[name]
     models = [clone(estimator).set_params(**{size: n}) for n in SIZES]
-    kind: Any = shared_fit_of(estimator)
+    kind = shared_fit_of(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         kind.fit(models, X, y)
@@ -284,13 +282,13 @@ def test_candidates_are_left_as_they_were(name: str) -> None:
 
 
 @pytest.mark.parametrize("share", [0.6, 0.0, 0])
-def test_a_share_of_outliers_that_scikit_learn_refuses_is_not_shared(share: float) -> None:
+def test_a_share_of_outliers_that_scikit_learn_refuses_is_not_shared(share):
     estimator = ensemble.IsolationForest(random_state=0, contamination=share)
     groups = group_candidates([estimator, clone(estimator)], CandidateScorer())
     assert [group.name for group in groups] == [PLAIN, PLAIN]
 
 
-def test_scikit_learn_copies_generators_before_each_fit() -> None:
+def test_scikit_learn_copies_generators_before_each_fit():
     """What all of this rests on."""
     X, y = THREE
     generator = drawn(5)
@@ -308,15 +306,15 @@ def test_scikit_learn_copies_generators_before_each_fit() -> None:
     assert_alike(generator, drawn(5))
 
 
-def test_steps_of_other_classes_may_draw_from_a_generator_at_any_time() -> None:
+def test_steps_of_other_classes_may_draw_from_a_generator_at_any_time():
     class Shifts(StandardScaler):
         """Shifts what it transforms."""
 
-        def __init__(self, random_state: Any = None) -> None:
+        def __init__(self, random_state=None):
             super().__init__()
             self.random_state = random_state
 
-        def transform(self, X: Any, copy: Any = None) -> Any:
+        def transform(self, X, copy=None):
             return super().transform(X) + self.random_state.normal()
 
     X, y = THREE
@@ -324,7 +322,7 @@ def test_steps_of_other_classes_may_draw_from_a_generator_at_any_time() -> None:
         Shifts(np.random.RandomState(0)), ensemble.RandomForestClassifier(random_state=0)
     )
     grid = {"randomforestclassifier__n_estimators": [2, 3]}
-    how: dict[str, Any] = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": False}
+    how = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": False}
     theirs, ours = (
         search(pipeline, grid, **how).fit(X, y) for search in (GridSearchCV, GridSearch)
     )
@@ -334,7 +332,7 @@ def test_steps_of_other_classes_may_draw_from_a_generator_at_any_time() -> None:
         np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
 
 
-def test_a_case_of_each_kind_is_among_these() -> None:
+def test_a_case_of_each_kind_is_among_these():
     kinds = {type(shared_fit_of(estimator)) for estimator, _, _ in CASES.values()}
     from pipelines.search.shared.ensembles import SHARED_FITS
 

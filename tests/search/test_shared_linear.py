@@ -72,7 +72,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def fits_of(case: Case, weights: np.ndarray | None = None) -> tuple[list[Any], list[Any]]:
+def fits_of(case, weights=None):
     """Estimators that were fitted together on read-only rows, and each by itself."""
     base, grid, (X, y) = case
     estimators = [clone(base).set_params(**values) for values in ParameterGrid(grid)]
@@ -81,13 +81,13 @@ def fits_of(case: Case, weights: np.ndarray | None = None) -> tuple[list[Any], l
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", WITHOUT_L1)
         separate_fits = [clone(estimator).fit(X, y, **params) for estimator in estimators]
-        kind: Any = shared_fit_of(base)
+        kind = shared_fit_of(base)
         assert len({kind.group_key(estimator) for estimator in estimators} - {None}) == 1
         shared_fits = kind.fit(estimators, read_only(X), read_only(y), **params)
     return shared_fits, separate_fits
 
 
-def assert_alike(together: Any, apart: Any, rtol: float = 1e-9) -> None:
+def assert_alike(together, apart, rtol=1e-9):
     """All public attributes are equal, numbers to rounding, and have equal types."""
     names = {name for name in vars(apart) if name != "_label_binarizer"}
     assert set(vars(together)) - {"_label_binarizer"} == names
@@ -111,7 +111,7 @@ def assert_alike(together: Any, apart: Any, rtol: float = 1e-9) -> None:
 
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("name", CASES)
-def test_shared_fits_have_the_attributes_of_separate_ones(name: str, is_weighted: bool) -> None:
+def test_shared_fits_have_the_attributes_of_separate_ones(name, is_weighted):
     y = CASES[name][2][1]
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y)) if is_weighted else None
     shared_fits, separate_fits = fits_of(CASES[name], weights)
@@ -121,13 +121,13 @@ def test_shared_fits_have_the_attributes_of_separate_ones(name: str, is_weighted
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_they_predict_together_what_each_predicts_by_itself(name: str) -> None:
+def test_they_predict_together_what_each_predicts_by_itself(name):
     base, _, (X, _) = CASES[name]
     shared_fits, _ = fits_of(CASES[name])
     for method in ("predict", "decision_function"):
         if not hasattr(base, method):
             continue
-        at_once = shared_fit_of(base).predict(shared_fits, method, read_only(X))  # type: ignore[union-attr]
+        at_once = shared_fit_of(base).predict(shared_fits, method, read_only(X))
         for i, estimator in enumerate(shared_fits if at_once is not None else []):
             expected = getattr(estimator, method)(X)
             if expected.dtype.kind == "f":
@@ -154,9 +154,7 @@ def test_they_predict_together_what_each_predicts_by_itself(name: str) -> None:
         (ElasticNet(), {"l1_ratio": 2.0}),
     ],
 )
-def test_what_cannot_be_shared_exactly_runs_plainly(
-    estimator: Any, values: Mapping[str, Any]
-) -> None:
+def test_what_cannot_be_shared_exactly_runs_plainly(estimator, values):
     candidates = [clone(estimator).set_params(**values) for _ in range(2)]
     scorer = CandidateScorer()
     assert {group.name for group in group_candidates(candidates, scorer)} == {PLAIN}
@@ -168,9 +166,9 @@ def test_what_cannot_be_shared_exactly_runs_plainly(
     ids=["single precision", "sparse", "wide"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_rows_of_which_products_are_of_no_use_are_fitted_plainly(rows: Any) -> None:
+def test_rows_of_which_products_are_of_no_use_are_fitted_plainly(rows):
     y = NUMBERS[1][: rows.shape[0]]
-    how: dict[str, Any] = {"cv": 3, "refit": False, "error_score": "raise"}
+    how = {"cv": 3, "refit": False, "error_score": "raise"}
     plain_search = GridSearchCV(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
     shared_search = GridSearch(Lasso(), {"alpha": ALPHAS}, **how).fit(rows, y)
     assert shared_search.fits == (12, 12)
@@ -179,18 +177,18 @@ def test_rows_of_which_products_are_of_no_use_are_fitted_plainly(rows: Any) -> N
     )
 
 
-def test_a_search_says_that_descents_ended_at_their_limit() -> None:
+def test_a_search_says_that_descents_ended_at_their_limit():
     search = GridSearch(Lasso(max_iter=3), {"alpha": [0.1, 0.2]}, cv=3, refit=False)
     with pytest.warns(ConvergenceWarning, match="Objective did not converge"):
         search.fit(*CURVED)
     assert search.fits == (6, 3)
 
 
-def test_a_search_of_weighted_rows_shares_work() -> None:
+def test_a_search_of_weighted_rows_shares_work():
     X, y = NUMBERS
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     for estimator in (Ridge(), Lasso()):
-        how: dict[str, Any] = {"param_grid": {"alpha": ALPHAS}, "cv": 3, "refit": False}
+        how = {"param_grid": {"alpha": ALPHAS}, "cv": 3, "refit": False}
         plain_search = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
         shared_search = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
         assert shared_search.fits == (12, 3)
@@ -199,7 +197,7 @@ def test_a_search_of_weighted_rows_shares_work() -> None:
                 np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-9)
 
 
-def test_a_pipeline_with_a_scaler_shares_work() -> None:
+def test_a_pipeline_with_a_scaler_shares_work():
     pipeline = make_pipeline(StandardScaler(), ElasticNet())
     grid = {f"elasticnet__{name}": values for name, values in PENALTIES.items()}
     with warnings.catch_warnings():
@@ -221,9 +219,7 @@ def test_a_pipeline_with_a_scaler_shares_work() -> None:
     "estimator",
     [Lasso(), make_pipeline(StandardScaler(), Lasso()), TransformedTargetRegressor(Lasso())],
 )
-def test_an_accelerated_search_draws_what_separate_descents_would_have_drawn(
-    estimator: Any, y: np.ndarray
-) -> None:
+def test_an_accelerated_search_draws_what_separate_descents_would_have_drawn(estimator, y):
     name = next(name for name in estimator.get_params() if name.endswith("alpha"))
     search = GridSearchCV(estimator, {name: ALPHAS[1:]}, cv=3)
     draws = []

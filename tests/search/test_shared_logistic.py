@@ -28,7 +28,7 @@ from pipelines.search.shared.logistic import LEAST_TOGETHER, STEPS_TOGETHER
 Data = tuple[Any, Any]
 
 
-def scaled(data: Data, n_copies: int = 1) -> Data:
+def scaled(data, n_copies=1):
     """Rows of a data set, standardised, and noisy copies of them."""
     X, y = StandardScaler().fit_transform(data[0]), data[1]
     noise = np.random.default_rng(0).normal(scale=0.03, size=(n_copies - 1, *X.shape))
@@ -61,9 +61,7 @@ SETTINGS: dict[str, Mapping[str, Any]] = {
 }
 
 
-def fits_of(
-    data: Data, settings: Mapping[str, Any], weights: np.ndarray | None = None
-) -> tuple[list[Any], list[Any], list[list[str]]]:
+def fits_of(data, settings, weights=None):
     """Models fitted together on read-only rows, each by itself, and what both warn of."""
     X, y = data
     models = [LogisticRegression(C=C, **settings) for C in CS]
@@ -71,7 +69,7 @@ def fits_of(
     with warnings.catch_warnings(record=True) as warned_apart:
         warnings.simplefilter("always")
         separate_fits = [clone(model).fit(X, y, **params) for model in models]
-    kind: Any = shared_fit_of(models[0])
+    kind = shared_fit_of(models[0])
     assert len({kind.group_key(model) for model in models} - {None}) == 1
     with warnings.catch_warnings(record=True) as warned_together:
         warnings.simplefilter("always")
@@ -86,9 +84,7 @@ def fits_of(
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", DATA)
-def test_shared_fits_have_the_attributes_of_separate_ones(
-    name: str, settings: str, is_weighted: bool
-) -> None:
+def test_shared_fits_have_the_attributes_of_separate_ones(name, settings, is_weighted):
     n_rows, n_classes = len(DATA[name][1]), len(np.unique(DATA[name][1]))
     weights = np.random.default_rng(0).uniform(0.1, 3, n_rows) if is_weighted else None
     shared_fits, separate_fits, messages = fits_of(DATA[name], SETTINGS[settings], weights)
@@ -108,7 +104,7 @@ def test_shared_fits_have_the_attributes_of_separate_ones(
             np.testing.assert_allclose(values, expected, rtol=0, atol=within)
 
 
-def test_the_data_sets_end_before_and_after_the_steps_that_are_made_together() -> None:
+def test_the_data_sets_end_before_and_after_the_steps_that_are_made_together():
     steps = {
         name: [int(model.n_iter_[0]) for model in fits_of(DATA[name], {})[1]]
         for name in ("rows", "rows as they were measured")
@@ -121,10 +117,10 @@ def test_the_data_sets_end_before_and_after_the_steps_that_are_made_together() -
     "method", ["predict", "decision_function", "predict_proba", "predict_log_proba"]
 )
 @pytest.mark.parametrize("name", ["names", "frame", "three classes", "ten classes"])
-def test_they_predict_together_what_each_predicts_by_itself(name: str, method: str) -> None:
+def test_they_predict_together_what_each_predicts_by_itself(name, method):
     data = DATA[name]
     shared_fits, _, _ = fits_of(data, {})
-    kind: Any = shared_fit_of(shared_fits[0])
+    kind = shared_fit_of(shared_fits[0])
     with np.errstate(divide="ignore"):  # some probabilities are 0
         at_once = kind.predict(shared_fits, method, read_only(data[0]))
         separate = [getattr(model, method)(data[0]) for model in shared_fits]
@@ -152,14 +148,14 @@ def test_they_predict_together_what_each_predicts_by_itself(name: str, method: s
         {"dual": True},
     ],
 )
-def test_other_solvers_run_plainly(settings: Mapping[str, Any]) -> None:
+def test_other_solvers_run_plainly(settings):
     models = [LogisticRegression(**settings) for _ in range(2)]
     assert {group.name for group in group_candidates(models, CandidateScorer())} == {PLAIN}
 
 
 def test_a_solver_that_is_called_in_another_way_is_left_to_scipy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     assert lbfgs.is_known_scipy()
     monkeypatch.setattr(lbfgs, "SIGNATURE", "setulb()")
     models = [LogisticRegression(C=C) for C in CS]
@@ -176,9 +172,9 @@ def test_a_solver_that_is_called_in_another_way_is_left_to_scipy(
         (LogisticRegression(), "ten classes"),
     ],
 )
-def test_searches_have_the_results_of_scikit_learn(estimator: Any, name: str) -> None:
+def test_searches_have_the_results_of_scikit_learn(estimator, name):
     prefix = "logisticregression__" if hasattr(estimator, "steps") else ""
-    how: dict[str, Any] = {
+    how = {
         "param_grid": {f"{prefix}C": CS},
         "scoring": ["accuracy", "neg_log_loss", "f1_macro"],
         "refit": "neg_log_loss",
@@ -194,7 +190,7 @@ def test_searches_have_the_results_of_scikit_learn(estimator: Any, name: str) ->
             np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-7)
 
 
-def test_rows_that_cannot_be_evaluated_together_share_the_steps_before_them() -> None:
+def test_rows_that_cannot_be_evaluated_together_share_the_steps_before_them():
     X, y = DATA["rows"]
     for rows in (X.astype(np.float32), csr_array(X)):
         pipeline = make_pipeline(FunctionTransformer(accept_sparse=True), LogisticRegression())
@@ -208,7 +204,7 @@ def test_rows_that_cannot_be_evaluated_together_share_the_steps_before_them() ->
         )
 
 
-def test_a_search_says_that_descents_ended_at_their_limit() -> None:
+def test_a_search_says_that_descents_ended_at_their_limit():
     search = GridSearch(LogisticRegression(max_iter=3), {"C": CS}, cv=3, refit=False)
     with pytest.warns(ConvergenceWarning, match="lbfgs failed to converge after 3 iteration"):
         search.fit(*DATA["rows"])
@@ -216,7 +212,7 @@ def test_a_search_says_that_descents_ended_at_their_limit() -> None:
 
 
 @pytest.mark.parametrize("y", [np.zeros(569), np.linspace(0, 1, 569)], ids=["one", "numbers"])
-def test_targets_that_are_no_classes_fail_as_in_separate_fits(y: np.ndarray) -> None:
+def test_targets_that_are_no_classes_fail_as_in_separate_fits(y):
     messages = []
     for kind in (GridSearchCV, GridSearch):
         search = kind(LogisticRegression(), {"C": CS}, cv=3, refit=False, error_score="raise")

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
@@ -64,7 +63,7 @@ SEARCHES: dict[str, tuple[Any, dict[str, list[Any]], Any]] = {
 }
 
 
-def scores_of(search: Any, part: str = "test") -> dict[str, Any]:
+def scores_of(search, part="test"):
     """Return the scores of a part of the rows, by column."""
     return {
         name: column
@@ -75,9 +74,7 @@ def scores_of(search: Any, part: str = "test") -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_a_search_of_estimators_that_write_has_the_scores_of_scikit_learn(
-    name: str, n_jobs: int | None
-) -> None:
+def test_a_search_of_estimators_that_write_has_the_scores_of_scikit_learn(name, n_jobs):
     estimator, grid, scoring = SEARCHES[name]
     how = HOW | {"scoring": scoring}
     rows, targets = X.copy(), y.copy()
@@ -91,7 +88,7 @@ def test_a_search_of_estimators_that_write_has_the_scores_of_scikit_learn(
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_they_have_them_on_worker_processes(name: str, four_workers: Client) -> None:
+def test_they_have_them_on_worker_processes(name, four_workers):
     estimator, grid, scoring = SEARCHES[name]
     how = HOW | {"scoring": scoring}
     theirs = GridSearchCV(estimator, grid, **how).fit(X, y)
@@ -100,7 +97,7 @@ def test_they_have_them_on_worker_processes(name: str, four_workers: Client) -> 
         np.testing.assert_allclose(ours.cv_results_[column], scores, rtol=1e-9)
 
 
-def test_train_scores_are_of_the_rows_as_they_were() -> None:
+def test_train_scores_are_of_the_rows_as_they_were():
     # scikit-learn scores what a fit of which that cannot be known has left of them.
     for awkward in (WritesRows(), WritesAsked()):
         searches = [
@@ -116,7 +113,7 @@ def test_train_scores_are_of_the_rows_as_they_were() -> None:
             np.testing.assert_array_equal(searches[0].cv_results_[column], scores)
 
 
-def test_frames_are_not_written_to_either() -> None:
+def test_frames_are_not_written_to_either():
     frame = pd.DataFrame(X)
     for name in ("ridge", "scaler", "analysis"):
         estimator, grid, _ = SEARCHES[name]
@@ -127,7 +124,7 @@ def test_frames_are_not_written_to_either() -> None:
     np.testing.assert_array_equal(frame.to_numpy(), X)
 
 
-def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies() -> None:
+def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies():
     class Writing(SharedEstimators):
         """Writes to the rows that all its candidates share."""
 
@@ -135,7 +132,7 @@ def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies
         types = (WritesRows,)
         shared = ("k",)
 
-        def fit(self, estimators: Any, X: Any, y: Any, **weights: Any) -> list[Any]:
+        def fit(self, estimators, X, y, **weights):
             return [estimator.fit(X, y) for estimator in estimators]
 
     search = GridSearch(WritesRows(), {"k": [1, 2]}, **HOW)
@@ -159,7 +156,7 @@ def test_what_shares_work_and_fails_on_rows_it_may_not_write_is_fitted_on_copies
     ],
     ids=lambda rows: type(rows).__name__,
 )
-def test_rows_of_any_kind_are_kept_as_they_are(write: Any, rows: Any) -> None:
+def test_rows_of_any_kind_are_kept_as_they_are(write, rows):
     kept = write(rows)
     assert type(kept) is type(rows)
     same = np.asarray(kept.todense() if hasattr(kept, "todense") else kept)

@@ -63,7 +63,7 @@ CASES: Mapping[str, tuple[Any, Any]] = {
 GROWTHS = ["depth first", "best first"]
 
 
-def alphas_of(estimator: Any, X: Any, y: Any) -> list[float]:
+def alphas_of(estimator, X, y):
     """Alphas by which a tree is pruned to many sizes: links of it, and values between them."""
     if not hasattr(estimator, "cost_complexity_pruning_path"):
         estimator = DecisionTreeRegressor(random_state=0)
@@ -72,11 +72,11 @@ def alphas_of(estimator: Any, X: Any, y: Any) -> list[float]:
     return [0.0, *few.tolist(), *(1.001 * few).tolist(), float(links.max()), 1e300]
 
 
-def candidates_of(name: str, growth: str) -> tuple[list[Any], Any, Any]:
+def candidates_of(name, growth):
     """Unfitted candidates of a case, and its rows and targets."""
     estimator, (X, y) = CASES[name]
     estimator = clone(estimator).set_params(random_state=4)
-    grid: dict[str, list[Any]] = {"ccp_alpha": alphas_of(estimator, X, y)}
+    grid = {"ccp_alpha": alphas_of(estimator, X, y)}
     if growth == "best first":
         grid = {"ccp_alpha": [0.0, *grid["ccp_alpha"][::-4]], "max_leaf_nodes": LEAVES}
     if hasattr(estimator, "n_estimators"):
@@ -85,10 +85,10 @@ def candidates_of(name: str, growth: str) -> tuple[list[Any], Any, Any]:
     return models, X, y
 
 
-def fitted_both_ways(name: str, growth: str, **weights: Any) -> tuple[list[Any], list[Any], Any]:
+def fitted_both_ways(name, growth, **weights):
     """Separate fits, shared ones, and the kind that made these, of a case."""
     models, X, y = candidates_of(name, growth)
-    kind: Any = shared_fit_of(models[0])
+    kind = shared_fit_of(models[0])
     assert len({kind.group_key(model) for model in models} - {None}) == 1
     separate = [clone(model).fit(X, y, **weights) for model in models]
     return separate, kind.fit(models, read_only(X), read_only(y), **weights), kind
@@ -96,7 +96,7 @@ def fitted_both_ways(name: str, growth: str, **weights: Any) -> tuple[list[Any],
 
 @pytest.mark.parametrize("growth", GROWTHS)
 @pytest.mark.parametrize("name", CASES)
-def test_they_are_those_of_separate_fits(name: str, growth: str) -> None:
+def test_they_are_those_of_separate_fits(name, growth):
     separate, shared, kind = fitted_both_ways(name, growth)
     for actual, expected in zip(shared, separate, strict=True):
         assert_alike(actual, expected, type(expected).__name__)
@@ -111,7 +111,7 @@ def test_they_are_those_of_separate_fits(name: str, growth: str) -> None:
 
 
 @pytest.mark.parametrize("growth", GROWTHS)
-def test_these_trees_are_of_many_sizes(growth: str) -> None:
+def test_these_trees_are_of_many_sizes(growth):
     for name in ("classes", "numbers", "forest"):
         separate, _, _ = fitted_both_ways(name, growth)
         trees = [getattr(model, "estimators_", [model])[0].tree_ for model in separate]
@@ -120,7 +120,7 @@ def test_these_trees_are_of_many_sizes(growth: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["classes", "numbers", "forest"])
-def test_they_take_weights(name: str) -> None:
+def test_they_take_weights(name):
     weights = np.random.default_rng(0).integers(0, 3, len(THREE[0])).astype(float)
     for growth in GROWTHS:
         separate, shared, _ = fitted_both_ways(name, growth, sample_weight=read_only(weights))
@@ -128,7 +128,7 @@ def test_they_take_weights(name: str) -> None:
             assert_alike(actual, expected, type(expected).__name__)
 
 
-def test_many_small_trees_are_pruned_alike() -> None:
+def test_many_small_trees_are_pruned_alike():
     """Links of equal strength, which rounding tells apart, are many where rows are few."""
     for seed in range(40):
         generator = np.random.default_rng(seed)
@@ -137,7 +137,7 @@ def test_many_small_trees_are_pruned_alike() -> None:
         alphas = np.abs(tree.cost_complexity_pruning_path(X, y).ccp_alphas).tolist()
         models = [clone(tree).set_params(ccp_alpha=alpha) for alpha in alphas]
         separate = [clone(model).fit(X, y) for model in models]
-        kind: Any = shared_fit_of(tree)
+        kind = shared_fit_of(tree)
         for actual, expected in zip(kind.fit(models, X, y), separate, strict=True):
             assert_alike(actual, expected, f"{seed}")
 
@@ -162,9 +162,9 @@ def test_many_small_trees_are_pruned_alike() -> None:
     ],
     ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
-def test_searches_are_those_of_scikit_learn(estimator: Any, grid: Any, n_made: int) -> None:
+def test_searches_are_those_of_scikit_learn(estimator, grid, n_made):
     X, y = THREE
-    how: dict[str, Any] = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": "accuracy"}
+    how = {"cv": 3, "scoring": ["accuracy", "neg_log_loss"], "refit": "accuracy"}
     with np.errstate(divide="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs, ours = (
@@ -193,13 +193,13 @@ def test_searches_are_those_of_scikit_learn(estimator: Any, grid: Any, n_made: i
     ],
     ids=lambda estimator: re.sub(" at 0x[^)]*", "", repr(estimator)),
 )
-def test_what_chance_decides_or_scikit_learn_refuses_is_not_shared(estimator: Any) -> None:
+def test_what_chance_decides_or_scikit_learn_refuses_is_not_shared(estimator):
     groups = group_candidates([estimator, clone(estimator)], CandidateScorer())
     assert [group.name for group in groups] == [PLAIN, PLAIN]
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores")
-def test_limits_that_scikit_learn_refuses_are_its_errors() -> None:
+def test_limits_that_scikit_learn_refuses_are_its_errors():
     search = GridSearch(
         DecisionTreeClassifier(random_state=0), {"ccp_alpha": [-1.0, 0.0, 0.1]}, cv=3
     )
@@ -209,7 +209,7 @@ def test_limits_that_scikit_learn_refuses_are_its_errors() -> None:
     assert search.fits == (9, 6)
 
 
-def test_another_depth_is_another_tree() -> None:
+def test_another_depth_is_another_tree():
     """Why ``max_depth`` and limits for single nodes are not shared: they draw other features."""
     X, y = TIES
     for name, values in {"max_depth": [3, None], "min_samples_leaf": [5, 1]}.items():
@@ -222,8 +222,8 @@ def test_another_depth_is_another_tree() -> None:
 
 
 def test_forests_that_do_not_fit_in_memory_are_fitted_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(ensembles, "MOST_NODES", 300)
     forest = ensemble.RandomForestClassifier(5, random_state=0)
     grid = {"ccp_alpha": [0.0, 0.001, 0.01]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ LISTS = [Branch.of({"a": [1, 2, 3], "b": ["x", "y"]}), Branch.of({"c": range(5)}
         ({"int": [1, 5]}, (1, 5), stats.randint(1, 6)),
     ],
 )
-def test_a_point_of_the_unit_interval_is_a_value(written: Any, ends: Any, peer: Any) -> None:
+def test_a_point_of_the_unit_interval_is_a_value(written, ends, peer):
     distribution = distribution_of("x", written)
     assert tuple(map(distribution.at, ENDS)) == pytest.approx(ends)
     values = [distribution.at(u) for u in UNIT]
@@ -50,7 +49,7 @@ def test_a_point_of_the_unit_interval_is_a_value(written: Any, ends: Any, peer: 
     assert {type(value) for value in values} == {int if "int" in written else float}
 
 
-def test_whole_numbers_of_uniform_logarithms_are_all_drawn_the_small_ones_more_often() -> None:
+def test_whole_numbers_of_uniform_logarithms_are_all_drawn_the_small_ones_more_often():
     distribution = distribution_of("n", {"log_int": [1, 1000]})
     counts = np.bincount([distribution.at(u) for u in UNIT], minlength=1001)
     assert tuple(map(distribution.at, ENDS)) == (1, 1000)
@@ -58,7 +57,7 @@ def test_whole_numbers_of_uniform_logarithms_are_all_drawn_the_small_ones_more_o
     assert distribution.bounds == Bounds("int", 1, 1000, log=True)
 
 
-def test_a_normal_distribution_is_scipys() -> None:
+def test_a_normal_distribution_is_scipys():
     distribution = distribution_of("x", {"normal": [10, 2]})
     assert [distribution.at(u) for u in UNIT] == pytest.approx(
         stats.norm(10, 2).ppf(UNIT), rel=1e-5
@@ -67,14 +66,14 @@ def test_a_normal_distribution_is_scipys() -> None:
     assert distribution.bounds == Bounds("unit", 0, 1)
 
 
-def test_a_list_has_each_value_equally_often() -> None:
+def test_a_list_has_each_value_equally_often():
     distribution = distribution_of("x", ["a", None, 3])
     values = [distribution.at(u) for u in (np.arange(300) + 0.5) / 300]
     assert [values.count(choice) for choice in ("a", None, 3)] == [100, 100, 100]
     assert distribution.bounds == Bounds("place", 0, 2)
 
 
-def test_frozen_distributions_of_scipy_are_taken() -> None:
+def test_frozen_distributions_of_scipy_are_taken():
     C = distribution_of("C", stats.loguniform(1e-2, 1e4))
     n = distribution_of("n", stats.randint(1, 9))
     assert isinstance(C, FrozenDistribution)
@@ -85,9 +84,9 @@ def test_frozen_distributions_of_scipy_are_taken() -> None:
     assert first == other
 
 
-def test_an_object_with_rvs_alone_is_drawn_at_a_point_too() -> None:
+def test_an_object_with_rvs_alone_is_drawn_at_a_point_too():
     class Dice:
-        def rvs(self, random_state: Any = None) -> int:
+        def rvs(self, random_state=None):
             return int(random_state.integers(1, 7))
 
     distribution = distribution_of("n", Dice())
@@ -96,7 +95,7 @@ def test_an_object_with_rvs_alone_is_drawn_at_a_point_too() -> None:
 
 
 @pytest.mark.parametrize("sampler", ["plain", "sobol"])
-def test_draws_depend_on_the_seed_alone_and_differ(sampler: str) -> None:
+def test_draws_depend_on_the_seed_alone_and_differ(sampler):
     points = draw(BRANCHES, 40, [3], sampler)
     assert points == draw(BRANCHES, 40, [3], sampler)
     assert points != draw(BRANCHES, 40, [4], sampler)
@@ -104,10 +103,10 @@ def test_draws_depend_on_the_seed_alone_and_differ(sampler: str) -> None:
     assert {tuple(point) for point in points} == {("kernel", "C", "gamma"), ("kernel", "C")}
 
 
-def test_sobol_points_fill_the_bounds_more_evenly_than_independent_draws() -> None:
+def test_sobol_points_fill_the_bounds_more_evenly_than_independent_draws():
     branch = [Branch.of({"C": {"log": [0.01, 100]}, "gamma": {"log": [1e-4, 1]}})]
 
-    def gap(sampler: str, seed: int) -> float:
+    def gap(sampler, seed):
         points = draw(branch, 32, [seed], sampler)
         unit = [((np.log10(p["C"]) + 2) / 4, (np.log10(p["gamma"]) + 4) / 4) for p in points]
         return float(stats.qmc.discrepancy(np.clip(unit, 0, 1)))
@@ -116,12 +115,12 @@ def test_sobol_points_fill_the_bounds_more_evenly_than_independent_draws() -> No
     assert max(gap("sobol", i) for i in seeds) < min(gap("plain", i) for i in seeds)
 
 
-def test_points_go_on_without_end() -> None:
+def test_points_go_on_without_end():
     points = unit_points(2, np.random.default_rng(0))
     assert len({tuple(next(points)) for _ in range(100)}) == 100
 
 
-def test_lists_alone_are_drawn_without_replacement_as_scikit_learn_does() -> None:
+def test_lists_alone_are_drawn_without_replacement_as_scikit_learn_does():
     grids = [{"a": [1, 2, 3], "b": ["x", "y"]}, {"c": range(5)}]
     points = draw(LISTS, 8, [0])
     assert len({repr(point) for point in points}) == 8
@@ -133,12 +132,12 @@ def test_lists_alone_are_drawn_without_replacement_as_scikit_learn_does() -> Non
     assert len(seen) == 11, "every combination is drawn"
 
 
-def test_lists_of_more_combinations_than_can_be_numbered_are_drawn() -> None:
+def test_lists_of_more_combinations_than_can_be_numbered_are_drawn():
     huge = [Branch.of({f"p{i}": range(1000) for i in range(30)})]
     assert len(draw(huge, 5, [0])) == 5
 
 
-def test_fewer_are_drawn_where_no_more_differ() -> None:
+def test_fewer_are_drawn_where_no_more_differ():
     few = [Branch.of({"n": {"int": [1, 3]}})]
     assert sorted(point["n"] for point in draw(few, 10, [0])) == [1, 2, 3]
 
@@ -165,23 +164,23 @@ def test_fewer_are_drawn_where_no_more_differ() -> None:
         ),
     ],
 )
-def test_what_is_no_distribution_is_refused(value: Any, words: str) -> None:
+def test_what_is_no_distribution_is_refused(value, words):
     with pytest.raises(InputError, match=re.escape(words)):
         distribution_of("C", value)
 
 
-def test_other_mappings_are_values() -> None:
+def test_other_mappings_are_values():
     for value in ({0: 1, 1: 5}, {"a": 1}, {"memory": [1, 2, 3]}):
         assert distribution_of("class_weight", value) == Choice((value,))
 
 
-def test_a_distribution_is_refused_where_every_value_is_tried() -> None:
+def test_a_distribution_is_refused_where_every_value_is_tried():
     refuse_distributions({"tree": LISTS}, "grid")
     with pytest.raises(InputError, match=r"as C of svm has, {log: \[0.01, 100\]}, got race; use"):
         refuse_distributions({"svm": BRANCHES}, "race")
 
 
-def test_a_file_has_distributions_and_branches(tmp_path: Any) -> None:
+def test_a_file_has_distributions_and_branches(tmp_path):
     path = tmp_path / "g.yaml"
     path.write_text(
         "svm:\n  - {kernel: rbf, C: {log: [1e-2, 1e4]}}\n  - {kernel: [linear], C: [1, 10]}\n"
@@ -197,7 +196,7 @@ def test_a_file_has_distributions_and_branches(tmp_path: Any) -> None:
     assert grids["tree"][0].parameters == {"max_depth": Range(1, 9, whole=True)}
 
 
-def test_a_parameter_has_a_distribution_as_it_is_typed() -> None:
+def test_a_parameter_has_a_distribution_as_it_is_typed():
     read = read_params(["svm:C={log: [1e-2, 1e4]}", "svm:tol={normal: [0, 1]}"], ["svm"])
     assert read == {"svm": {"C": Range(0.01, 1e4, True), "tol": Normal(0, 1)}}
     read = read_params(["mlp:hidden_layer_sizes=(5,5),(9,)", "mlp:tol=1"], ["mlp"])

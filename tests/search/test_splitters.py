@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ X = np.arange(120.0).reshape(60, 2)
 GROUPS = np.arange(60) // 10
 
 
-def split(kind: str, n_folds: int = 3, **extra_options: object) -> list:
+def split(kind, n_folds=3, **extra_options):
     options = {
         "n_repeats": 2,
         "seed": 0,
@@ -27,10 +25,10 @@ def split(kind: str, n_folds: int = 3, **extra_options: object) -> list:
         "groups": GROUPS,
         "task": "classification",
     } | extra_options
-    return splits_of(kind, n_folds, **options)  # type: ignore[arg-type]
+    return splits_of(kind, n_folds, **options)
 
 
-def test_stratified_folds_are_those_of_the_other_commands() -> None:
+def test_stratified_folds_are_those_of_the_other_commands():
     expected = StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y)
     for fold, (train, test) in zip(split("auto"), expected, strict=True):
         assert fold[0].tolist() == train.tolist()
@@ -38,7 +36,7 @@ def test_stratified_folds_are_those_of_the_other_commands() -> None:
 
 
 @pytest.mark.parametrize("kind", ["stratified", "kfold", "repeated", "group"])
-def test_every_row_is_validated_once_a_repeat(kind: str) -> None:
+def test_every_row_is_validated_once_a_repeat(kind):
     folds = split(kind)
     assert len(folds) == (6 if kind == "repeated" else 3)
     for start in range(0, len(folds), 3):
@@ -50,7 +48,7 @@ def test_every_row_is_validated_once_a_repeat(kind: str) -> None:
     assert len({str(test) for _, test in folds}) == len(folds), "repeats differ"
 
 
-def test_what_is_validated_comes_after_what_trains() -> None:
+def test_what_is_validated_comes_after_what_trains():
     for train, test in split("time"):
         assert train.max() < test.min()
 
@@ -65,17 +63,17 @@ def test_what_is_validated_comes_after_what_trains() -> None:
         ({"kind": "none.py:folds"}, "cv must be .* FILE.py:NAME that can be imported"),
     ],
 )
-def test_what_cannot_be_split_is_said(options: dict, words: str) -> None:
+def test_what_cannot_be_split_is_said(options, words):
     with pytest.raises(InputError, match=words):
         split(**options)
 
 
-def of_ones_own(tmp_path: Path, body: str) -> str:
+def of_ones_own(tmp_path, body):
     (tmp_path / "mine.py").write_text(f"import numpy as np\ndef folds(X, y, groups):\n    {body}\n")
     return f"{tmp_path / 'mine.py'}:folds"
 
 
-def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path: Path) -> None:
+def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path):
     kind = of_ones_own(tmp_path, "return [(np.arange(40), np.arange(40, 60)), ([0, 1], [2])]")
     assert [len(train) for train, _ in split(kind)] == [40, 2]
     kind = of_ones_own(
@@ -84,7 +82,7 @@ def test_a_function_of_ones_own_gives_pairs_or_a_splitter(tmp_path: Path) -> Non
     assert len(split(kind)) == 6
 
 
-def test_a_function_that_writes_to_the_rows_changes_none(tmp_path: Path) -> None:
+def test_a_function_that_writes_to_the_rows_changes_none(tmp_path):
     before = X.copy(), Y.copy(), GROUPS.copy()
     split(
         of_ones_own(tmp_path, "X[:] = 0; y[:] = 0; groups[:] = 0; return [([0], [1]), ([1], [0])]")
@@ -104,14 +102,14 @@ def test_a_function_that_writes_to_the_rows_changes_none(tmp_path: Path) -> None
         ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )
-def test_a_function_that_gives_no_splits_is_refused(tmp_path: Path, body: str, words: str) -> None:
+def test_a_function_that_gives_no_splits_is_refused(tmp_path, body, words):
     with pytest.raises(InputError, match=words):
         split(of_ones_own(tmp_path, body))
 
 
-def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
+def test_inner_folds_know_nothing_of_the_outer_ones():
     rows = {"X_train": X, "y_train": Y, "groups": GROUPS, "task": "classification"}
-    data: Any = SimpleNamespace(**rows, classes=np.arange(3))
+    data = SimpleNamespace(**rows, classes=np.arange(3))
     splits = make_splits(data, "group", 2, 1, 0, nested=3, learning_curve=False)
     outer, inner = splits["outer", 1.0], splits["inner", 1.0]
     assert (len(outer), len(inner)) == (3, 6)
@@ -121,7 +119,7 @@ def test_inner_folds_know_nothing_of_the_outer_ones() -> None:
         assert not set(GROUPS[fit]) & set(GROUPS[validation])
 
 
-def test_a_share_of_rows_keeps_classes_or_the_latest() -> None:
+def test_a_share_of_rows_keeps_classes_or_the_latest():
     whole = split("stratified")[0]
     train, test = shorten_training(whole, 0.5, Y, "classification", False, 0)
     assert test is whole[1]

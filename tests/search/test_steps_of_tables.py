@@ -33,18 +33,18 @@ NUMBERS, WORDS = list(TABLE.columns[:4]), list(TABLE.columns[4:])
 y = ((TABLE.number1 + (TABLE.word0 == "a") + rng.normal(size=N)) > 0).to_numpy().astype(int)
 
 
-def of_columns(sparse: bool = True) -> ColumnTransformer:
+def of_columns(sparse=True):
     numbers = make_pipeline(SimpleImputer(), StandardScaler())
     words = OneHotEncoder(handle_unknown="ignore", sparse_output=sparse)
     return ColumnTransformer([("numbers", numbers, NUMBERS), ("words", words, WORDS)])
 
 
-def union(*parts: Any) -> Pipeline:
+def union(*parts):
     joined = FeatureUnion([(f"part{i}", part) for i, part in enumerate(parts)])
     return make_pipeline(SimpleImputer(), joined)
 
 
-def steps_and(final: Any, first: Any) -> Pipeline:
+def steps_and(final, first):
     return Pipeline([("first", first), ("final", final)])
 
 
@@ -76,16 +76,14 @@ SHARED: dict[str, Any] = {
     ],
     ids=["share", "plain"],
 )
-def test_a_step_of_several_parts_is_fitted_once(
-    name: str, final: Any, grid: Any, n_made: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_several_parts_is_fitted_once(name, final, grid, n_made, monkeypatch):
     first, X = SHARED[name]
     pipeline = steps_and(final, first)
-    how: dict[str, Any] = {"cv": 3, "return_train_score": True, "error_score": "raise"}
+    how = {"cv": 3, "return_train_score": True, "error_score": "raise"}
     theirs = GridSearchCV(pipeline, grid, **how).fit(X, y)
     fitted, fit = list[Any](), SimpleImputer.fit_transform
 
-    def counted(imputer: Any, *arguments: Any, **named: Any) -> Any:
+    def counted(imputer, *arguments, **named):
         fitted.append(imputer)
         return fit(imputer, *arguments, **named)
 
@@ -97,8 +95,8 @@ def test_a_step_of_several_parts_is_fitted_once(
         np.testing.assert_array_equal(ours.cv_results_[column], theirs.cv_results_[column])
 
 
-def test_a_scorer_sees_the_names_that_tables_have() -> None:
-    def names(estimator: Any, X: Any, y: Any) -> float:
+def test_a_scorer_sees_the_names_that_tables_have():
+    def names(estimator, X, y):
         assert list(estimator[-1].feature_names_in_) == list(estimator[0].get_feature_names_out())
         return float(len(estimator[-1].feature_names_in_))
 
@@ -112,14 +110,14 @@ def test_a_scorer_sees_the_names_that_tables_have() -> None:
 @pytest.mark.parametrize(
     "part", [mutual_info_classif, partial(mutual_info_classif, random_state=None)]
 )
-def test_a_part_that_draws_is_not_shared(part: Any) -> None:
+def test_a_part_that_draws_is_not_shared(part):
     for first in (union(SelectKBest(part, k=2)), union(PCA(2, svd_solver="randomized"))):
         pipelines = [steps_and(KNeighborsClassifier(k), first) for k in (1, 2)]
         groups = group_candidates(pipelines, CandidateScorer())
         assert [group.shared for group in groups] == [None, None]
 
 
-def test_an_analysis_inside_that_turned_out_to_draw_is_not_shared() -> None:
+def test_an_analysis_inside_that_turned_out_to_draw_is_not_shared():
     wide = rng.normal(size=(90, 520))
     for seed, n_made in ((None, 6), (0, 2)):
         pipeline = steps_and(KNeighborsClassifier(), union(PCA(3, random_state=seed)))
@@ -127,7 +125,7 @@ def test_an_analysis_inside_that_turned_out_to_draw_is_not_shared() -> None:
         assert search.fit(wide, y[:90]).fits.n_made == n_made
 
 
-def test_tables_and_arrays_out_of_equal_steps_are_two_steps() -> None:
+def test_tables_and_arrays_out_of_equal_steps_are_two_steps():
     first, second = StandardScaler(), StandardScaler().set_output(transform="pandas")
     pipelines = [steps_and(KNeighborsClassifier(k), step) for step in (first, second) for k in (1,)]
     assert len(group_candidates(pipelines, CandidateScorer())) == 2

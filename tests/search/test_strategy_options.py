@@ -15,12 +15,12 @@ from pipelines.search.options import parse_duration
     ("text", "seconds"),
     [("90s", 90), ("10m", 600), ("1.5h", 5400), ("1h30m", 5400), ("90", 90), ("12.5", 12.5)],
 )
-def test_a_time_is_read_as_it_is_typed(text: str, seconds: float) -> None:
+def test_a_time_is_read_as_it_is_typed(text, seconds):
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10x", "m", "-5s", "ten minutes"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_what_is_no_time_is_refused(text):
     with pytest.raises(ArgumentTypeError, match="90s, 10m or 1h30m"):
         parse_duration(text)
 
@@ -35,14 +35,14 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ({"time_budget": 0.5}, "time_budget must be at least 1 second"),
     ],
 )
-def test_what_is_of_another_strategy_is_refused(options: dict[str, object], words: str) -> None:
+def test_what_is_of_another_strategy_is_refused(options, words):
     with pytest.raises(InputError) as caught:
         cross_validate.run(dry_run=True, quiet=True, **options)
     assert words.split()[0] in str(caught.value)
     assert " ".join(words.split()[1:3]) in str(caught.value)
 
 
-def test_seconds_from_python_are_a_budget(tmp_path) -> None:
+def test_seconds_from_python_are_a_budget(tmp_path):
     run = cross_validate.run(
         limit=200,
         estimator="knn",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -29,11 +28,11 @@ from .problems import problem_of
 class Stand(LogisticRegression):
     """A class with some of the parameters of scikit-learn's."""
 
-    def __init__(self, C: float = 1.0, max_iter: int = 1000) -> None:
+    def __init__(self, C=1.0, max_iter=1000):
         super().__init__(C=C, max_iter=max_iter)
 
     @classmethod
-    def from_sklearn(cls, model: LogisticRegression) -> Stand:
+    def from_sklearn(cls, model):
         if model.warm_start:
             raise ValueError("`warm_start=True` is not supported")
         return cls(model.C, model.max_iter)
@@ -43,16 +42,14 @@ class Pairs(SVC):
     """A machine whose kind of problems its decision values name, as cuML's."""
 
     @classmethod
-    def from_sklearn(cls, model: SVC) -> Pairs:
+    def from_sklearn(cls, model):
         return cls(**model.get_params())
 
 
 @pytest.fixture
-def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def cuml(monkeypatch):
     """Modules called as cuML's, with a class each."""
-    modules: dict[str, Any] = {
-        name: ModuleType(name) for name in ("cuml", "cuml.linear_model", "cuml.svm")
-    }
+    modules = {name: ModuleType(name) for name in ("cuml", "cuml.linear_model", "cuml.svm")}
     modules["cuml.linear_model"].LogisticRegression = Stand
     modules["cuml.svm"].SVC = Pairs
     for name, module in modules.items():
@@ -60,7 +57,7 @@ def cuml(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return modules["cuml.linear_model"]
 
 
-def test_the_last_step_is_converted_with_its_parameters(cuml: ModuleType) -> None:
+def test_the_last_step_is_converted_with_its_parameters(cuml):
     pipe = make_pipeline(StandardScaler(), LogisticRegression(C=3.0))
     substituted = substitute(pipe, "gpu")
     assert type(substituted.estimator.steps[-1][1]) is Stand
@@ -71,7 +68,7 @@ def test_the_last_step_is_converted_with_its_parameters(cuml: ModuleType) -> Non
     assert substituted.reason == "converted by cuml.linear_model.LogisticRegression.from_sklearn"
 
 
-def test_a_machine_stays_one_vs_one(cuml: ModuleType) -> None:
+def test_a_machine_stays_one_vs_one(cuml):
     substituted = substitute(SVC(C=2.0), "gpu").estimator
     assert (type(substituted), substituted.C, substituted.decision_function_shape) == (
         Pairs,
@@ -89,7 +86,7 @@ def test_a_machine_stays_one_vs_one(cuml: ModuleType) -> None:
         (RandomForestClassifier(), "ensemble.RandomForestClassifier: No module named"),
     ],
 )
-def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) -> None:
+def test_what_falls_back_says_why(cuml, estimator, why):
     substituted = substitute(estimator, "gpu")
     assert substituted.estimator is estimator
     assert substituted.implementation == "scikit-learn"
@@ -99,14 +96,14 @@ def test_what_falls_back_says_why(cuml: ModuleType, estimator: Any, why: str) ->
 class Breaks(Stand):
     """Takes every parameter, and fails on the rows of the second split."""
 
-    def fit(self, X: Any, y: Any) -> Breaks:
+    def fit(self, X, y):
         if len(X) == 30:
             raise RuntimeError("no kernel image is available")
         return super().fit(X, y)
 
 
-def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml: Any) -> None:
-    sys.modules["cuml.linear_model"].LogisticRegression = Breaks  # type: ignore[attr-defined]
+def test_a_fit_that_fails_on_the_gpu_is_made_by_scikit_learn(cuml):
+    sys.modules["cuml.linear_model"].LogisticRegression = Breaks
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = (X[:, 0] > 0).astype(np.int64)
@@ -129,15 +126,13 @@ class Circular(Stand):
 
     fitted: ClassVar = weakref.WeakSet[Any]()
 
-    def fit(self, X: Any, y: Any) -> Circular:
+    def fit(self, X, y):
         self.me = self
         self.fitted.add(self)
         return super().fit(X, y)
 
 
-def test_models_on_the_gpu_are_freed_with_each_task(
-    cuml: Any, gpu_stand_in: Callable[[], list[tuple[int, str, int]]]
-) -> None:
+def test_models_on_the_gpu_are_freed_with_each_task(cuml, gpu_stand_in):
     import cupy  # the stand-in, which counts when unused memory is freed
 
     assert cupy.get_default_memory_pool()
@@ -158,7 +153,7 @@ def test_models_on_the_gpu_are_freed_with_each_task(
     assert n_done == 1, "both candidates in one task"
 
 
-def test_rows_say_what_was_fitted_and_why(cuml: ModuleType) -> None:
+def test_rows_say_what_was_fitted_and_why(cuml):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = (X[:, 0] > 0).astype(np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from traceback import extract_stack
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +29,6 @@ from pipelines.search.command import run_tasks
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import (
     SEARCH,
-    Problem,
-    Row,
     Task,
     cell_key_of,
     failed_rows,
@@ -39,7 +36,6 @@ from pipelines.search.tasks import (
     run_task,
     task_rows,
 )
-from pipelines.svm.backends.base import Work
 from pipelines.svm.backends.path import PathBackend
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.problem import svm_problem
@@ -51,11 +47,11 @@ y = y.astype(np.int32)
 
 
 def wine(
-    Cs: tuple[float, ...] = (1.0,),
-    gammas: tuple[float, ...] = (0.1,),
-    solver: str = "sklearn",
-    scoring: str = "accuracy",
-) -> Problem:
+    Cs=(1.0,),
+    gammas=(0.1,),
+    solver="sklearn",
+    scoring="accuracy",
+):
     data = FoldedData(X[::2], y[::2], X[1::2], y[1::2], (), Scaling("standardise"))
     scorer = CandidateScorer((scoring,), labels=np.array(["a", "b", "c"]))
     splits = {(SEARCH, 1.0): make_folds(y[::2], 3, 0)}
@@ -65,14 +61,12 @@ def wine(
 
 
 @pytest.fixture(scope="module")
-def digits() -> FoldedData:
+def digits():
     data = load_dataset("digits", limit=500)
     return FoldedData.of(data, make_folds(data.y_train, 3, 0))
 
 
-def grid(
-    digits: FoldedData, Cs: tuple[float, ...], gammas: tuple[float, ...], solver: str
-) -> Problem:
+def grid(digits, Cs, gammas, solver):
     splits = {(SEARCH, 1.0): digits.folds}
     scorer = CandidateScorer()
     return svm_problem(
@@ -82,7 +76,7 @@ def grid(
 
 # The path solver shares all C and, where the scaling is the same, all splits.
 @pytest.mark.parametrize(("solver", "n_tasks"), [("sklearn", 18), ("path", 2)])
-def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int) -> None:
+def test_tasks_cover_the_grid_once(digits, solver, n_tasks):
     problem = grid(digits, (0.1, 1.0, 10.0), (1e-3, 1e-2), solver)
     tasks = make_tasks(problem)
     assert len(tasks) == n_tasks
@@ -91,11 +85,11 @@ def test_tasks_cover_the_grid_once(digits: FoldedData, solver: str, n_tasks: int
     assert sorted(places) == [(SEARCH, i, split, 1.0) for i in range(6) for split in range(3)]
 
 
-def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own() -> None:
+def test_where_the_scaling_is_learned_splits_are_tasks_of_their_own():
     assert [task.splits for task in make_tasks(wine(solver="path"))] == [(0,), (1,), (2,)]
 
 
-def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:
+def test_tables_are_standardised_on_the_training_rows_of_each_split():
     problem = wine()
     for task in make_tasks(problem):
         (row,) = task_rows(problem, task)
@@ -108,7 +102,7 @@ def test_tables_are_standardised_on_the_training_rows_of_each_split() -> None:
         assert (row["n_train"], row["n_validation"]) == (len(train), len(validation))
 
 
-def test_a_failed_task_has_a_row_for_each_cell(digits: FoldedData) -> None:
+def test_a_failed_task_has_a_row_for_each_cell(digits):
     problem = grid(digits, (1.0, 2.0), (0.1,), "path")
     (task,) = make_tasks(problem)
     rows = failed_rows(problem, replace(task, splits=(0, 1)), "out of memory")
@@ -117,7 +111,7 @@ def test_a_failed_task_has_a_row_for_each_cell(digits: FoldedData) -> None:
     assert all(row["error"] is row["n_errors"] is row["score"] is None for row in rows)
 
 
-def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
+def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for():
     (row, *_) = (row for task in make_tasks(wine()) for row in task_rows(wine(), task))
     assert row["score"] == pytest.approx(1 - row["error"])
     other = wine(scoring="matthews_corrcoef")
@@ -126,7 +120,7 @@ def test_the_score_of_a_row_is_accuracy_unless_another_is_asked_for() -> None:
     assert scored["score"] < row["score"]
 
 
-def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
+def test_a_split_that_cannot_be_scored_is_a_failed_cell():
     subset = np.flatnonzero(y < 2)
     ones = np.flatnonzero(y[subset] == 1)[:10]
     splits = [(np.arange(40, 100), ones), (np.arange(0, 110, 2), np.arange(1, 110, 2))]
@@ -142,7 +136,7 @@ def test_a_split_that_cannot_be_scored_is_a_failed_cell() -> None:
     assert other["score"] > 0.9
 
 
-def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits: FoldedData) -> None:
+def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits):
     (whole,) = make_tasks(grid(digits, (0.1, 1.0), (0.1,), "path"))
     parts = whole.by_split
     assert sorted(key for part in parts for key in part.cell_keys) == sorted(whole.cell_keys)
@@ -150,7 +144,7 @@ def test_a_task_by_split_has_every_cell_once_and_does_some_of_it_again(digits: F
     assert parts[0].by_split == [parts[0]]
 
 
-def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
+def test_rows_of_any_estimator_are_told_when_a_split_is_done():
     trees = [
         Candidate("tree", {"max_depth": depth}, DecisionTreeClassifier(max_depth=depth))
         for depth in (1, 3)
@@ -170,7 +164,7 @@ def test_rows_of_any_estimator_are_told_when_a_split_is_done() -> None:
     assert splits[splits.index(1) - 1] is splits[splits.index(2) - 1] is None
 
 
-def test_a_fit_that_shares_nothing_tells_how_many_splits_are_done() -> None:
+def test_a_fit_that_shares_nothing_tells_how_many_splits_are_done():
     tree = Candidate("tree", {}, DecisionTreeClassifier(max_depth=1))
     problem = problem_of([tree], X, y, make_folds(y, 3, 0))
     alone = replace(make_tasks(problem)[0], splits=(0, 1, 2))
@@ -182,7 +176,7 @@ def test_a_fit_that_shares_nothing_tells_how_many_splits_are_done() -> None:
 TASK = Task(SEARCH, 0, (0, 1), (0, 1, 2), 1.0, "svm", "gamma=0.1 2 C", True, cost=6.0)
 
 
-def rows_on(*splits: int) -> list[Row]:
+def rows_on(*splits):
     return [
         {"stage": SEARCH, "candidate": i, "split": split, "share": 1.0}
         for split in splits
@@ -193,21 +187,21 @@ def rows_on(*splits: int) -> list[Row]:
 class Runner:
     """Gives what it was told of one task."""
 
-    def __init__(self, *events: Any) -> None:
+    def __init__(self, *events):
         self.events = events
 
-    def outcomes_and_events(self, *arguments: Any) -> Any:
+    def outcomes_and_events(self, *arguments):
         return iter(self.events)
 
 
-def outcomes_of(*events: Any) -> list[tuple[Any, list[int]]]:
+def outcomes_of(*events):
     """Events as ``run_tasks`` gives them on, with the splits of their rows."""
-    runner: Any = Runner(*events)
+    runner = Runner(*events)
     outcomes = run_tasks(runner, wine(), [TASK])
     return [(event, sorted({row["split"] for row in rows})) for event, rows in outcomes]
 
 
-def test_splits_that_are_told_are_a_task_of_their_own() -> None:
+def test_splits_that_are_told_are_a_task_of_their_own():
     event = ProgressEvent(TASK.name, 0.6, rows_on(1), "here", 100.0, 20.0)
     again = ProgressEvent(TASK.name, 0.3, rows_on(1), "here", 110.0, 10.0)  # by another worker
     done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0, 5.0)
@@ -224,14 +218,14 @@ def test_splits_that_are_told_are_a_task_of_their_own() -> None:
     assert third.task == TASK
 
 
-def test_a_task_that_told_all_has_no_part_left_and_one_that_told_nothing_stays() -> None:
+def test_a_task_that_told_all_has_no_part_left_and_one_that_told_nothing_stays():
     done = Outcome(TASK, rows_on(0, 1, 2), None, "here", 90.0, 60.0)
     _, (outcome, none) = outcomes_of(ProgressEvent(TASK.name, 0.9, rows_on(0, 1, 2)), done)
     assert (outcome.part, none) == ("", [])
     assert outcomes_of(done) == [(done, [0, 1, 2])]
 
 
-def test_a_resumed_task_has_the_splits_that_are_left() -> None:
+def test_a_resumed_task_has_the_splits_that_are_left():
     done = {(SEARCH, i, split, 1.0) for i in (0, 1) for split in (0, 2)} | {(SEARCH, 0, 1, 1.0)}
     remaining = TASK.without(done)
     assert remaining is not None
@@ -239,15 +233,15 @@ def test_a_resumed_task_has_the_splits_that_are_left() -> None:
     assert TASK.without(done | {(SEARCH, 1, 1, 1.0)}) is None
 
 
-def less_times(rows: list[Row]) -> list[Row]:
+def less_times(rows):
     return [{key: row[key] for key in row if not key.endswith("_seconds")} for row in rows]
 
 
-def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedData) -> None:
+def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits):
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     (task,) = make_tasks(problem)
-    whole: list[Row] = []
-    rows_told: list[Row] = []
+    whole = []
+    rows_told = []
     for item in run_task(problem, task):
         if isinstance(item, Progress):
             rows_told = list(whole)
@@ -264,13 +258,11 @@ def test_all_splits_but_the_last_are_told_and_are_the_same_rows(digits: FoldedDa
     assert np.isfinite([row["fit_seconds"] for row in whole]).all()
 
 
-def test_a_row_is_made_where_the_fit_arrives(
-    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_is_made_where_the_fit_arrives(digits, monkeypatch):
     """No callback carries it: few functions of ours are on the stack."""
     row_of, stacks = search_tasks.cell_row, []
 
-    def noted(*arguments: Any) -> Row:
+    def noted(*arguments):
         frames = [frame for frame in extract_stack() if "/pipelines/" in frame.filename]
         stacks.append([(frame.filename, frame.name) for frame in frames])
         return row_of(*arguments)
@@ -285,13 +277,11 @@ def test_a_row_is_made_where_the_fit_arrives(
         assert len({filename for filename, _ in stack}) <= 3
 
 
-def test_rows_hold_plain_numbers_whatever_a_fit_counts_in(
-    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_hold_plain_numbers_whatever_a_fit_counts_in(digits, monkeypatch):
     """Dask refuses an event with one of numpy's, and every fit of a GPU's launch was lost."""
     solve = PathBackend.solve
 
-    def solve_in_numpy(self: PathBackend, work: Work) -> Any:
+    def solve_in_numpy(self, work):
         for fit in solve(self, work):
             if not isinstance(fit, Progress):
                 fit.score_seconds = np.float64(fit.score_seconds)
@@ -307,21 +297,19 @@ def test_rows_hold_plain_numbers_whatever_a_fit_counts_in(
         assert {type(value) for value in row.values()} <= {str, int, float, type(None)}
 
 
-def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
-    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(digits, monkeypatch):
     """Else every candidate would be fitted again, by itself."""
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     solve, calls = PathBackend.solve, []
 
-    def counted(self: PathBackend, work: Work) -> Any:
+    def counted(self, work):
         calls.append(work)
         return solve(self, work)
 
     monkeypatch.setattr(PathBackend, "solve", counted)
     (task,) = make_tasks(problem)
 
-    def full(message: Any) -> None:
+    def full(message):
         raise OSError("the disk is full")
 
     monkeypatch.setattr("pipelines.run.events.SECONDS_BETWEEN", 0.0)
@@ -333,9 +321,7 @@ def test_an_error_of_who_receives_rows_is_not_taken_for_one_of_the_fit(
     assert len(calls) == 2
 
 
-def test_a_split_that_lacks_fits_is_an_error(
-    digits: FoldedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_split_that_lacks_fits_is_an_error(digits, monkeypatch):
     problem = grid(digits, (1.0, 100.0), (1e-2,), "path")
     (task,) = make_tasks(problem)
     fit_task = search_tasks.fit_task

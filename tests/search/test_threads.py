@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 from pipelines.search.candidates import Candidate
 from pipelines.search.fitting import with_jobs
-from pipelines.search.tasks import Problem, make_tasks, task_rows
+from pipelines.search.tasks import make_tasks, task_rows
 
 from .problems import problem_of
 
@@ -29,21 +29,21 @@ seen: dict[str, Any] = {}
 class Watcher(ClassifierMixin, BaseEstimator):
     """Notes what it may use."""
 
-    def __init__(self, n_jobs: int | None = None) -> None:
+    def __init__(self, n_jobs=None):
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> Watcher:
+    def fit(self, X, y):
         self.classes_ = np.unique(y)
         seen["n_jobs"] = self.n_jobs
         seen["effective"] = joblib.effective_n_jobs(self.n_jobs)
         seen["blas"] = max(pool["num_threads"] for pool in threadpool_info())
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X):
         return np.full(len(X), self.classes_[0])
 
 
-def problem_with(estimator: Any) -> Problem:
+def problem_with(estimator):
     X, y = np.arange(60.0).reshape(30, 2), np.arange(30) % 2
     split = (np.arange(20), np.arange(20, 30))
     return problem_of([Candidate("it", {}, estimator)], X, y, [split])
@@ -51,7 +51,7 @@ def problem_with(estimator: Any) -> Problem:
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 16, -1])
 @pytest.mark.parametrize("has", [1, 2])
-def test_a_task_starts_what_its_worker_has(n_jobs: int | None, has: int) -> None:
+def test_a_task_starts_what_its_worker_has(n_jobs, has):
     problem = problem_with(Watcher(n_jobs))
     (task,) = make_tasks(problem)
     (row,) = task_rows(problem, task, n_threads=has)
@@ -60,7 +60,7 @@ def test_a_task_starts_what_its_worker_has(n_jobs: int | None, has: int) -> None
     assert seen["blas"] <= has
 
 
-def test_every_n_jobs_in_an_estimator_is_set() -> None:
+def test_every_n_jobs_in_an_estimator_is_set():
     pipe = make_pipeline(StandardScaler(), BaggingClassifier(RandomForestClassifier(n_jobs=-1)))
     estimator = with_jobs(pipe, 2)
     jobs = [value for name, value in estimator.get_params().items() if name.endswith("n_jobs")]
@@ -68,12 +68,12 @@ def test_every_n_jobs_in_an_estimator_is_set() -> None:
 
 
 def test_pools_of_threads_are_looked_for_after_imports_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     looks = []
 
     class Controller(threadpoolctl.ThreadpoolController):
-        def __init__(self) -> None:
+        def __init__(self):
             looks.append(len(sys.modules))
             super().__init__()
 

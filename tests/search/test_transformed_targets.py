@@ -60,12 +60,12 @@ TARGETS = {"numbers": y, "column": y[:, None], "two": np.stack([y, y[::-1]], axi
 
 @pytest.mark.parametrize("shape", TARGETS)
 @pytest.mark.parametrize("name", CASES)
-def test_they_predict_as_separate_fits_do(name: str, shape: str) -> None:
+def test_they_predict_as_separate_fits_do(name, shape):
     base, grid = CASES[name]
     estimators = [clone(base).set_params(**values) for values in ParameterGrid(grid)]
     rows, targets = pd.DataFrame(X).add_prefix("x"), TARGETS[shape]
     separate_fits = [clone(estimator).fit(rows.copy(), targets) for estimator in estimators]
-    kind: Any = shared_fit_of(base)
+    kind = shared_fit_of(base)
     assert len({kind.group_key(estimator) for estimator in estimators} - {None}) == 1
     shared_fits = kind.fit(estimators, read_only(rows), read_only(targets))
     at_once = kind.predict(shared_fits, "predict", read_only(rows))
@@ -81,20 +81,20 @@ def test_they_predict_as_separate_fits_do(name: str, shape: str) -> None:
             assert at_once[i].shape == expected.shape
 
 
-def test_they_share_arrays_that_cannot_be_written_to() -> None:
+def test_they_share_arrays_that_cannot_be_written_to():
     for base, grid in CASES.values():
         estimators = [clone(base).set_params(**values) for values in ParameterGrid(grid)]
         rows, targets = read_only(X.copy()), read_only(y.copy())
-        kind: Any = shared_fit_of(base)
+        kind = shared_fit_of(base)
         kind.predict(kind.fit(estimators, rows, targets), "predict", rows)
         np.testing.assert_array_equal(rows, X)
         np.testing.assert_array_equal(targets, y)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_searches_have_the_results_of_scikit_learn(name: str) -> None:
+def test_searches_have_the_results_of_scikit_learn(name):
     base, grid = CASES[name]
-    how: dict[str, Any] = {"cv": 3, "scoring": ["r2", "neg_mean_absolute_error"], "refit": "r2"}
+    how = {"cv": 3, "scoring": ["r2", "neg_mean_absolute_error"], "refit": "r2"}
     plain_search = GridSearchCV(base, grid, **how).fit(X, y)
     shared_search = GridSearch(base, grid, **how).fit(X, y)
     assert shared_search.fits == (9, 3)
@@ -104,9 +104,9 @@ def test_searches_have_the_results_of_scikit_learn(name: str) -> None:
             np.testing.assert_allclose(shared_search.cv_results_[column], scores, rtol=1e-8)
 
 
-def test_weights_reach_the_regressors() -> None:
+def test_weights_reach_the_regressors():
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
-    how: dict[str, Any] = {"param_grid": {"regressor__alpha": ALPHAS}, "cv": 3}
+    how = {"param_grid": {"regressor__alpha": ALPHAS}, "cv": 3}
     estimator = TransformedTargetRegressor(Ridge(), **LOGARITHM)
     plain_search = GridSearchCV(estimator, **how).fit(X, y, sample_weight=weights)
     shared_search = GridSearch(estimator, **how).fit(X, y, sample_weight=weights)
@@ -118,7 +118,7 @@ def test_weights_reach_the_regressors() -> None:
     )
 
 
-def test_on_rows_that_share_nothing_each_is_fitted_by_itself() -> None:
+def test_on_rows_that_share_nothing_each_is_fitted_by_itself():
     estimator = TransformedTargetRegressor(Lasso(), transformer=StandardScaler())
     grid = {"regressor__alpha": ALPHAS[1:]}
     rows = np.random.default_rng(0).normal(size=(len(y), len(y)))
@@ -139,7 +139,7 @@ def test_on_rows_that_share_nothing_each_is_fitted_by_itself() -> None:
         TransformedTargetRegressor(Ridge(copy_X=False)),
     ],
 )
-def test_what_shares_nothing_or_draws_runs_plainly(estimator: Any) -> None:
+def test_what_shares_nothing_or_draws_runs_plainly(estimator):
     candidates = [clone(estimator) for _ in range(2)]
     scorer = CandidateScorer()
     assert {group.name for group in group_candidates(candidates, scorer)} == {PLAIN}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -21,7 +19,7 @@ C = [0.1, 1.0, 10.0, 100.0, 1000.0, 1e4, 1e5]
 Scores = dict[float, list[float]]  # of each share of the rows
 
 
-def problem(scoring: str = "accuracy") -> Any:
+def problem(scoring="accuracy"):
     """Candidates that differ in C."""
     candidates = [SimpleNamespace(parameters={"C": value}, algorithm="svm") for value in C]
     return SimpleNamespace(
@@ -32,7 +30,7 @@ def problem(scoring: str = "accuracy") -> Any:
     )
 
 
-def cells(of_candidates: dict[int, Scores]) -> pd.DataFrame:
+def cells(of_candidates):
     return pd.DataFrame(
         [
             {
@@ -61,16 +59,14 @@ RACED: dict[int, Scores] = {
 STOPS = {0: Stop(2, 1.0, 0.2), 3: Stop(3, 1 / 3, 0.031), 4: Stop(3, 1 / 3, None)}
 
 
-def table(
-    raced: dict[int, Scores] = RACED, n_splits: int = N_SPLITS, scoring: str = "accuracy"
-) -> pd.DataFrame:
+def table(raced=RACED, n_splits=N_SPLITS, scoring="accuracy"):
     every = cells(raced)
     whole = every[every["share"] == every["share"].max()]
     ranked = reduce_scores(whole, ("C", "candidate"), n_splits)
     return with_unfinished(ranked, every, problem(scoring), STOPS, "5 folds")
 
 
-def test_candidates_without_all_splits_come_last_with_their_state() -> None:
+def test_candidates_without_all_splits_come_last_with_their_state():
     ranking = table()
     assert ranking["candidate"].tolist() == [2, 1, 5, 0, 3, 4, 6], "the more was tried, the sooner"
     assert ranking["rank"].tolist() == list(range(1, 8))
@@ -95,8 +91,8 @@ def test_candidates_without_all_splits_come_last_with_their_state() -> None:
     )
 
 
-def test_a_whole_grid_stays_as_it_is() -> None:
-    raced: dict[int, Scores] = {candidate: {1.0: [0.9] * 5} for candidate in range(len(C))}
+def test_a_whole_grid_stays_as_it_is():
+    raced = {candidate: {1.0: [0.9] * 5} for candidate in range(len(C))}
     raced[3][1.0][2] = math.nan
     ranked = reduce_scores(cells(raced), ("C", "candidate"), N_SPLITS)
     ranking = with_unfinished(ranked, cells(raced), problem(), {}, "5 folds")
@@ -104,14 +100,14 @@ def test_a_whole_grid_stays_as_it_is() -> None:
     assert (ranking["stopped"] == "").all(), "a failed fit was tried"
 
 
-def test_columns_keep_their_dtypes() -> None:
+def test_columns_keep_their_dtypes():
     every = cells(RACED)
     ranked = reduce_scores(every[every["share"] == 1.0], ("C", "candidate"), N_SPLITS)
     ranking = table()
     assert ranking.dtypes[ranked.columns].equals(ranked.dtypes)
 
 
-def test_where_time_ended_first_the_ranked_have_a_state_too() -> None:
+def test_where_time_ended_first_the_ranked_have_a_state_too():
     ranking = table({0: {1.0: [0.8]}, 1: {1.0: [0.9]}, 3: {1 / 3: [0.7] * 3}}, n_splits=1)
     assert ranking["candidate"].tolist()[:3] == [1, 0, 3]
     assert ranking["score_mean"].tolist()[:3] == pytest.approx([0.9, 0.8, math.nan], nan_ok=True)
@@ -121,7 +117,7 @@ def test_where_time_ended_first_the_ranked_have_a_state_too() -> None:
 @pytest.mark.parametrize(
     ("scoring", "words"), [("r2", "0.0310 behind"), ("neg_mean_absolute_error", "0.0310 behind")]
 )
-def test_other_scores_are_in_their_own_unit(scoring: str, words: str) -> None:
+def test_other_scores_are_in_their_own_unit(scoring, words):
     stopped = table(scoring=scoring)["stopped"]
     assert f"stopped on 1/3 of the rows, {words}" in stopped.tolist()
 
@@ -129,11 +125,11 @@ def test_other_scores_are_in_their_own_unit(scoring: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("share", "words"), [(1 / 3, "1/3"), (0.25, "1/4"), (0.123456, "12.3 %"), (1 / 81, "1/81")]
 )
-def test_a_share_is_read_as_a_fraction_where_it_is_one(share: float, words: str) -> None:
+def test_a_share_is_read_as_a_fraction_where_it_is_one(share, words):
     assert fraction_in_words(share) == words
 
 
-def journal() -> Iterable[dict[str, Any]]:
+def journal():
     yield {"seconds": 4.0, "compile_seconds": 1.0, "rows": [{"stage": "search", "share": 1 / 3}]}
     yield {"seconds": 5.0, "rows": [{"stage": "search", "share": 1.0}] * 3}
     yield {"seconds": 7.0, "rows": [{"stage": "search", "share": 1.0}]}
@@ -141,7 +137,7 @@ def journal() -> Iterable[dict[str, Any]]:
     yield {"seconds": 99.0, "rows": []}
 
 
-def test_what_a_strategy_spent_is_counted() -> None:
+def test_what_a_strategy_spent_is_counted():
     entries = strategy_entries("race", table(), cells(RACED), problem(), journal())["strategy"]
     metadata = StrategyMetadata.model_validate(entries)
     assert (metadata.n_candidates, metadata.grid_fits) == (7, 35)
@@ -150,18 +146,18 @@ def test_what_a_strategy_spent_is_counted() -> None:
     parts = [(part.share, part.fits, part.seconds) for part in metadata.parts]
     assert parts == [(1 / 3, 12, 3.0), (1.0, 14, 12.0)]
     assert metadata.left_out == {}
-    begun: dict[int, Scores] = {1: {1.0: [0.8]}}
+    begun = {1: {1.0: [0.8]}}
     grid_entries = strategy_entries("grid", table(begun, 1), cells(begun), problem(), ())
     assert grid_entries["strategy"]["left_out"] == {"svm": "out of time after 1 of 5 folds"}
 
 
-def console_lines(**changes: Any) -> list[str]:
+def console_lines(**changes):
     entries = strategy_entries("race", table(), cells(RACED), problem(), journal())["strategy"]
     options = {"folds": N_SPLITS, "time_budget": 600.0}
     return list(strategy_lines({"strategy": entries | changes, "options": options}))
 
 
-def test_the_console_says_what_was_spent_and_what_time_left() -> None:
+def test_the_console_says_what_was_spent_and_what_time_left():
     assert console_lines() == [
         "race       14 of 35 fits, and 12 on 1/3 of the rows: 3 of 7 candidates stopped early",
         "not tried  1 of 7 candidates, and 1 not on all 5 folds: "

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,7 @@ from pipelines.search.scoring import predictions_as
 INTS = np.dtype(np.int32)
 
 
-def run(estimator: str, results: Path, **options: Any) -> Any:
+def run(estimator, results, **options):
     name = f"tests.search.awkward.{estimator}"
     how = {"dataset": "digits", "limit": 150, "folds": 3, "preprocess": "none", "quiet": True}
     return cross_validate.run(
@@ -32,12 +30,12 @@ def run(estimator: str, results: Path, **options: Any) -> Any:
     )
 
 
-def cells(results: Path) -> pd.DataFrame:
+def cells(results):
     return pd.read_parquet(results / names.CELLS)
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, pd.DataFrame]:
+def usual(tmp_path_factory):
     """The scores and predictions of the estimator that does nothing awkward."""
     path = tmp_path_factory.mktemp("usual")
     run("Nearest", path)
@@ -49,9 +47,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, pd.Da
     ["Column", "Floats", "Objects", "ReturnsNone", "WritesRows", "WritesAsked"],
 )
 @pytest.mark.parametrize("preprocess", ["none", "steps"])
-def test_scores_and_the_test_are_those_of_a_plain_estimator(
-    estimator: str, preprocess: str, tmp_path: Path, usual: tuple[pd.DataFrame, pd.DataFrame]
-) -> None:
+def test_scores_and_the_test_are_those_of_a_plain_estimator(estimator, preprocess, tmp_path, usual):
     steps = tmp_path / "steps.yaml"
     steps.write_text("- identity: {class: sklearn.preprocessing.FunctionTransformer}\n")
     path = tmp_path / "run"
@@ -63,7 +59,7 @@ def test_scores_and_the_test_are_those_of_a_plain_estimator(
     pd.testing.assert_frame_equal(stored, predictions)
 
 
-def test_what_predicts_no_class_says_so_in_every_row(tmp_path: Path) -> None:
+def test_what_predicts_no_class_says_so_in_every_row(tmp_path):
     with pytest.raises(RunStopped, match="ValueError: Classification metrics can't handle a mix"):
         run("Halves", tmp_path)
     says = set(cells(tmp_path)["status"])
@@ -78,15 +74,13 @@ def test_what_predicts_no_class_says_so_in_every_row(tmp_path: Path) -> None:
         ("Short", r"predict must give an array of shape \(\d+,\), and gives"),
     ],
 )
-def test_what_is_scored_by_other_methods_is_refused_in_the_test(
-    estimator: str, says: str, tmp_path: Path
-) -> None:
+def test_what_is_scored_by_other_methods_is_refused_in_the_test(estimator, says, tmp_path):
     with pytest.raises(RunStopped, match=says):
         run(estimator, tmp_path, scoring=["neg_log_loss"])
     assert list(cells(tmp_path)["status"]) == ["ok"] * 6
 
 
-def test_a_text_that_is_no_unicode_is_written_out(tmp_path: Path) -> None:
+def test_a_text_that_is_no_unicode_is_written_out(tmp_path):
     run("Surrogates", tmp_path)
     status = cells(tmp_path).set_index("candidate")["status"]
     assert set(status[0]) == {"ok"}
@@ -100,14 +94,12 @@ def test_a_text_that_is_no_unicode_is_written_out(tmp_path: Path) -> None:
         ("CannotBeMade", r"made without arguments, got .* \(OSError: its file is gone\)"),
     ],
 )
-def test_a_class_that_fails_before_any_fit_is_refused(
-    estimator: str, says: str, tmp_path: Path
-) -> None:
+def test_a_class_that_fails_before_any_fit_is_refused(estimator, says, tmp_path):
     with pytest.raises(InputError, match=says):
         run(estimator, tmp_path)
 
 
-def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path: Path) -> None:
+def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path):
     run("Interrupts", tmp_path)
     status = cells(tmp_path).set_index("candidate")["status"]
     assert set(status[0]) == {"ok"}
@@ -127,7 +119,7 @@ def test_an_interrupt_from_an_estimator_is_the_failure_of_its_fit(tmp_path: Path
     ],
     ids=repr,
 )
-def test_predictions_become_class_codes(values: Any, codes: list[int]) -> None:
+def test_predictions_become_class_codes(values, codes):
     predicted = predictions_as(INTS, values)
     assert predicted.dtype.kind == "i"
     assert predicted.tolist() == codes
@@ -138,12 +130,12 @@ def test_predictions_become_class_codes(values: Any, codes: list[int]) -> None:
     [[0.5, 1.0], [np.nan, 1.0], [1e300, 1.0], ["1", "2"], [None, 1], [[1, 2], [3, 4]]],
     ids=repr,
 )
-def test_predictions_that_are_none_stay_as_they_are(values: Any) -> None:
+def test_predictions_that_are_none_stay_as_they_are(values):
     codes = predictions_as(INTS, np.array(values))
     np.testing.assert_array_equal(codes, np.array(values))
 
 
-def test_numbers_keep_their_precision() -> None:
+def test_numbers_keep_their_precision():
     values = np.array([[0.1], [0.2]], np.float32)
     assert predictions_as(np.dtype(np.float64), values).dtype == np.float32
     assert predictions_as(np.dtype(np.float64), values).shape == (2,)

@@ -14,30 +14,30 @@ from pipelines.svm.cpu import first_use
 GRID = [SVC(C=C, gamma=gamma) for C in np.logspace(-2, 3, 8) for gamma in (0.01, 0.1)]
 
 
-def seconds_to_start() -> float:
+def seconds_to_start():
     return SVCs().seconds_to_start()
 
 
-def worthwhile(estimators: list[object], n_rows: int, n_features: int, n_splits: int) -> bool:
+def worthwhile(estimators, n_rows, n_features, n_splits):
     saved = SVCs().seconds_saved(estimators, n_rows, n_features, n_splits)
     return saved > seconds_to_start()
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh(monkeypatch):
     """A process that has not loaded the solver, whose code is on disk."""
     monkeypatch.delitem(sys.modules, first_use.SOLVER, raising=False)
     monkeypatch.setattr(first_use, "is_compiled", lambda: True)
 
 
-def test_a_short_search_does_not_pay_for_the_start(fresh: None) -> None:
+def test_a_short_search_does_not_pay_for_the_start(fresh):
     assert not worthwhile([SVC()], 200, 64, 5)
     assert not worthwhile([SVC(), SVC(C=10)], 150, 4, 5)
     assert worthwhile(GRID, 400, 30, 5)
     assert worthwhile([SVC()], 4000, 784, 5)
 
 
-def test_a_loaded_solver_costs_nothing_more(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loaded_solver_costs_nothing_more(fresh, monkeypatch):
     monkeypatch.setitem(sys.modules, first_use.SOLVER, first_use)
     assert seconds_to_start() == 0
     assert worthwhile([SVC()], 200, 64, 5)
@@ -47,7 +47,7 @@ def test_a_loaded_solver_costs_nothing_more(fresh: None, monkeypatch: pytest.Mon
     assert worthwhile(GRID, 1500, 64, 1)
 
 
-def test_compilation_counts_once(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilation_counts_once(fresh, monkeypatch):
     monkeypatch.setattr(first_use, "is_compiled", lambda: False)
     assert not worthwhile(GRID, 400, 30, 5)
     assert worthwhile(GRID, 4000, 784, 5)

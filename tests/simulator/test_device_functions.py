@@ -133,7 +133,7 @@ def test_the_worst_rows_are_taken_and_their_changes_taken_off(quota, kinds):
     )
 
 
-def test_distances_within_a_wide_column_keep_their_digits() -> None:
+def test_distances_within_a_wide_column_keep_their_digits():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(120, 5)), 2e4 * (np.arange(120) % 2)])
     true = ((X[:, None] - X) ** 2).sum(axis=2)

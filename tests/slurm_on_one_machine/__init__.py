@@ -32,7 +32,7 @@ SECONDS_TO_STOP = 20
 NULL_DEVICE = os.makedev(1, 3)  # what a make-believe GPU is: /dev/null under another name
 
 
-def missing() -> str | None:
+def missing():
     """Why Slurm cannot be brought up here, with the way out; None when it can."""
     absent = [program for program in PROGRAMS if not _find(program)]
     if absent:
@@ -42,12 +42,12 @@ def missing() -> str | None:
     return None
 
 
-def environment(folder: Path = FOLDER) -> dict[str, str]:
+def environment(folder=FOLDER):
     """The environment in which ``sbatch`` and the others speak to this Slurm."""
     return {"SLURM_CONF": str(folder / "slurm.conf")}
 
 
-def up(folder: Path = FOLDER) -> None:
+def up(folder=FOLDER):
     """Start munge, the controller and the nodes; return when all nodes are idle.
 
     Parameters
@@ -91,7 +91,7 @@ def up(folder: Path = FOLDER) -> None:
         raise
 
 
-def down(folder: Path = FOLDER) -> None:
+def down(folder=FOLDER):
     """Stop what ``up`` started in ``folder``, jobs included, and remove the folder.
 
     Returns when all of it has ended.
@@ -109,7 +109,7 @@ def down(folder: Path = FOLDER) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _cancel_all_jobs(folder: Path) -> None:
+def _cancel_all_jobs(folder):
     """Jobs outlive a controller that ends while it cancels them."""
     _ask(folder, "scancel", "--full", "--user", str(os.geteuid()))
     until = time.monotonic() + SECONDS_TO_STOP
@@ -117,7 +117,7 @@ def _cancel_all_jobs(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _children(pid: int) -> list[int]:
+def _children(pid):
     import psutil
 
     with suppress(psutil.Error):
@@ -125,7 +125,7 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _write_configuration(folder: Path) -> None:
+def _write_configuration(folder):
     folder.mkdir(parents=True, mode=0o755)
     key = folder / "munge.key"
     key.touch(mode=0o600)
@@ -139,13 +139,13 @@ def _write_configuration(folder: Path) -> None:
     (folder / "gres.conf").write_text(gres_conf(folder))
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count):
     with ExitStack() as opened:
         servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
         return [opened.enter_context(server).getsockname()[1] for server in servers]
 
 
-def _start(folder: Path, program: str, arguments: list[str]) -> None:
+def _start(folder, program, arguments):
     path = _find(program)
     assert path is not None
     done = _ask(folder, path, *arguments)
@@ -154,7 +154,7 @@ def _start(folder: Path, program: str, arguments: list[str]) -> None:
         raise ClusterError(f"slurm_on_one_machine: {program} did not start: {complaint}")
 
 
-def _wait_until_idle(folder: Path) -> None:
+def _wait_until_idle(folder):
     until = time.monotonic() + SECONDS_TO_START
     while True:
         output = _ask(folder, "sinfo", "--noheader", "--Node", "--format=%T").stdout
@@ -169,7 +169,7 @@ def _wait_until_idle(folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _ask(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def _ask(folder, *command):
     return subprocess.run(
         command,
         env=os.environ | environment(folder),
@@ -180,7 +180,7 @@ def _ask(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _running(folder: Path) -> dict[int, str]:
+def _running(folder):
     """Process id -> program, of those whose id is recorded in ``folder`` and that still run."""
     programs = {}
     for file in sorted(folder.glob("*.pid")):
@@ -192,7 +192,7 @@ def _running(folder: Path) -> dict[int, str]:
     return programs
 
 
-def _stop(pids: list[int], family: set[int]) -> None:
+def _stop(pids, family):
     """Ask ``pids`` to end; return when all of the family have, killed if need be."""
     for number, ask, limit in (
         (signal.SIGTERM, pids, SECONDS_TO_STOP),
@@ -208,13 +208,13 @@ def _stop(pids: list[int], family: set[int]) -> None:
             return
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid):
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
 
 
-def _find(program: str) -> str | None:
+def _find(program):
     # Daemons lie where a user's PATH may not reach.
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")

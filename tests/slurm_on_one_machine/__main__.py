@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from cluster_setup.errors import ClusterError
 from tests.slurm_on_one_machine import FOLDER, down, environment, up
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Bring Slurm up or take it down; give the exit status: 0, or 2 with one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.slurm_on_one_machine", description=__doc__

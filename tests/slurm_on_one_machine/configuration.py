@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 NODES = ("node1", "node2", "node3", "node4")
 CORES_PER_NODE = 4
@@ -11,7 +10,7 @@ GPUS_PER_NODE = 2
 MEMORY_PER_NODE = 16_000  # MB, of which the machine need not have any
 
 
-def slurm_conf(folder: Path, ports: list[int]) -> str:
+def slurm_conf(folder, ports):
     """The text of slurm.conf; ``ports`` are the controller's and one for each node."""
     host = socket.gethostname().split(".")[0]
     settings = {
@@ -55,7 +54,7 @@ def slurm_conf(folder: Path, ports: list[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gres_conf(folder: Path) -> str:
+def gres_conf(folder):
     """The text of gres.conf: a GPU must be a device file, or its number is not handed on."""
     return "".join(
         f"NodeName={node} Name=gpu File={folder}/{node}/nvidia{number}\n"

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from pipelines.svm.cpu.fit import FittedPath
 
-
-def decision_values(
-    model: FittedPath, X_train: np.ndarray, X: np.ndarray, gamma: float, kernel: str = "rbf"
-) -> np.ndarray:
+def decision_values(model, X_train, X, gamma, kernel="rbf"):
     """Decision values of every problem, float64 of shape (len(X), n_problems)."""
     rows, support_rows = np.float64(X), np.float64(X_train[model.support])
     parameters = {"gamma": gamma, "degree": 3, "coef0": 0.0}

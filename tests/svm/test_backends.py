@@ -46,7 +46,7 @@ def test_a_fit_without_memory_says_so(backend, monkeypatch):
     assert cell.predict is None
 
 
-def test_auto_is_the_backend_of_the_device() -> None:
+def test_auto_is_the_backend_of_the_device():
     assert resolve_backend("auto", "cpu") == "path"
 
 
@@ -61,12 +61,12 @@ def test_auto_is_the_backend_of_the_device() -> None:
         ),
     ],
 )
-def test_a_backend_that_cannot_be_had_is_refused(name: str, device: str, words: str) -> None:
+def test_a_backend_that_cannot_be_had_is_refused(name, device, words):
     with pytest.raises(InputError, match=words):
         resolve_backend(name, device)
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"cuml, which is not installed here; run .*\[gpu\]"):
         resolve_backend("cuml", "gpu")

@@ -10,8 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -47,7 +45,7 @@ def divider(error_model="python"):
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A package with our compiler in it."""
     package = tmp_path / "kernels"
     package.mkdir()
@@ -56,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return package
 
 
-def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+def ran(folder, program):
     environment = os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""}
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -68,12 +66,12 @@ def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def output_of(folder: Path, program: str = "import kernels.outer") -> list[str]:
+def output_of(folder, program="import kernels.outer"):
     return ran(folder, program).stdout.split()
 
 
 @pytest.mark.slow
-def test_a_change_beside_the_function_is_seen(folder: Path) -> None:
+def test_a_change_beside_the_function_is_seen(folder):
     (folder / "outer.py").write_text(OUTER)
     (folder / "inner.py").write_text(INNER.format(1))
     assert output_of(folder) == ["2.0", "0"]
@@ -95,14 +93,14 @@ print(doubled({}(1.5)))
 
 
 @pytest.mark.slow
-def test_a_type_that_has_another_name_now_is_no_hindrance(folder: Path) -> None:
+def test_a_type_that_has_another_name_now_is_no_hindrance(folder):
     for name in ("Before", "After"):
         (folder / "state.py").write_text(STATE.format(name, name))
         assert output_of(folder, "import kernels.state") == ["3.0"]
 
 
 @pytest.mark.slow
-def test_options_of_the_compiler_have_files_of_their_own(folder: Path) -> None:
+def test_options_of_the_compiler_have_files_of_their_own(folder):
     (folder / "variants.py").write_text(VARIANTS)
     begin = "from kernels.variants import divider\n"
     numpys = begin + (
@@ -128,7 +126,7 @@ import kernels.outer
 """
 
 
-def test_a_folder_in_which_nothing_can_be_kept_stops_no_fit(folder: Path) -> None:
+def test_a_folder_in_which_nothing_can_be_kept_stops_no_fit(folder):
     (folder / "outer.py").write_text(OUTER)
     (folder / "inner.py").write_text(INNER.format(1))
     full = ran(folder, FULL.format(0))
@@ -170,13 +168,13 @@ print(slow(1.0))
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+def start(folder):
     """A function that starts a process which compiles when told to, until ``slow`` is no more."""
     (folder / "slow.py").write_text(SLOW)
     (folder.parent / "slow").touch()
     processes = list[subprocess.Popen[str]]()
 
-    def started() -> subprocess.Popen[str]:
+    def started():
         process = subprocess.Popen(
             [sys.executable, "-c", TOGETHER],
             env=os.environ | {"PYTHONPATH": str(folder.parent), "NUMBA_CACHE_DIR": ""},
@@ -196,20 +194,18 @@ def start(folder: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
         process.communicate()
 
 
-def tell(process: subprocess.Popen[str]) -> None:
+def tell(process):
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path):
     while not path.exists():
         time.sleep(0.01)
 
 
-def test_of_processes_that_begin_together_one_compiles(
-    folder: Path, start: Callable[[], subprocess.Popen[str]]
-) -> None:
+def test_of_processes_that_begin_together_one_compiles(folder, start):
     processes = [start() for _ in range(3)]
     for process in processes:
         tell(process)
@@ -220,9 +216,7 @@ def test_of_processes_that_begin_together_one_compiles(
     assert outputs == ["2.0\n", "2.0\n", "compiles\n2.0\n"]
 
 
-def test_a_process_that_dies_while_it_compiles_holds_up_no_other(
-    folder: Path, start: Callable[[], subprocess.Popen[str]]
-) -> None:
+def test_a_process_that_dies_while_it_compiles_holds_up_no_other(folder, start):
     first, second = start(), start()
     tell(first)
     wait_for(folder.parent / "compiling")
@@ -234,8 +228,8 @@ def test_a_process_that_dies_while_it_compiles_holds_up_no_other(
 
 
 def test_a_file_system_without_locks_and_a_process_that_stands_still_stop_no_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(compiled_module, "SECONDS_TO_WAIT", 0.1)
     path = tmp_path / "a.lock"
     held = compiled_module._locked(path)
@@ -246,7 +240,7 @@ def test_a_file_system_without_locks_and_a_process_that_stands_still_stop_no_fit
     assert again is not None
     compiled_module._unlock(again)
 
-    def flock(file: object, what: int) -> None:
+    def flock(file, what):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(compiled_module.fcntl, "flock", flock)
@@ -266,8 +260,8 @@ for _ in range(2):
 
 @pytest.mark.slow
 def test_a_first_fit_says_that_it_compiles_and_a_second_process_has_nothing_to_say(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """It takes seconds on any machine of today."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     for expected in (["compiling code for this problem, kept for later runs"], []):
@@ -277,7 +271,7 @@ def test_a_first_fit_says_that_it_compiles_and_a_second_process_has_nothing_to_s
         assert done.stderr.splitlines() == expected
 
 
-def compiling(heard: threading.Event, longest: float) -> None:
+def compiling(heard, longest):
     """As numba says that it compiles, until it is heard of or for some seconds."""
     function = SimpleNamespace(__module__="pipelines.svm.cpu.walk")
     data = {"dispatcher": SimpleNamespace(py_func=function)}
@@ -287,7 +281,7 @@ def compiling(heard: threading.Event, longest: float) -> None:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def heard(monkeypatch):
     """Set when the announcement is logged, whatever earlier tests left of it and of its logger."""
     event, handler = threading.Event(), logging.Handler()
     logger = logging.getLogger(compiled_module.__name__)
@@ -303,9 +297,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     logger.setLevel(logging.NOTSET)
 
 
-def test_compiling_is_said_once_and_only_where_it_takes_long(
-    heard: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_is_said_once_and_only_where_it_takes_long(heard, monkeypatch):
     compiling(heard, 0.0)
     monkeypatch.setattr(compiled_module, "SECONDS_OF_SILENCE", 0.01)
     assert not heard.is_set()
@@ -316,11 +308,9 @@ def test_compiling_is_said_once_and_only_where_it_takes_long(
     assert not heard.is_set()
 
 
-def test_what_shows_its_progress_says_it_itself(
-    heard: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_shows_its_progress_says_it_itself(heard, monkeypatch):
     monkeypatch.setattr(compiled_module, "SECONDS_OF_SILENCE", 0.01)
-    reported: list[int] = []
+    reported = []
     with report_compilation(reported.append):
         compiling(heard, 0.2)
     assert reported == [1, 0]  # and that it has ended

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,11 @@ EXPECTED = {
     expected_failed_checks=lambda estimator: EXPECTED,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-def values(fitted: Any, X: Any) -> np.ndarray:
+def values(fitted, X):
     return fitted.decision_function(X) if is_classifier(fitted) else fitted.predict(X)
 
 
@@ -60,9 +59,7 @@ def values(fitted: Any, X: Any) -> np.ndarray:
     [CLASSES, (PathSVC, SVC, WINE[KINDS < 2], KINDS[KINDS < 2]), NUMBERS],
     ids=["three classes", "two", "numbers"],
 )
-def test_attributes_have_the_form_of_scikit_learns(
-    ours: Any, peer: Any, X: np.ndarray, y: np.ndarray
-) -> None:
+def test_attributes_have_the_form_of_scikit_learns(ours, peer, X, y):
     fitted, theirs = (kind(kernel="linear", C=0.1, tol=1e-7).fit(X, y) for kind in (ours, peer))
     for name in ("support_", "n_support_", "support_vectors_"):
         np.testing.assert_array_equal(getattr(fitted, name), getattr(theirs, name))
@@ -83,9 +80,7 @@ def test_attributes_have_the_form_of_scikit_learns(
     [(*CLASSES, {}), (*CLASSES, {"class_weight": "balanced"}), (*NUMBERS, {})],
     ids=["svc", "balanced", "svr"],
 )
-def test_sample_weights_are_those_of_scikit_learn(
-    ours: Any, peer: Any, X: np.ndarray, y: np.ndarray, parameters: dict[str, Any]
-) -> None:
+def test_sample_weights_are_those_of_scikit_learn(ours, peer, X, y, parameters):
     # Rows of no weight or less are left out.
     weights = np.random.default_rng(0).integers(-1, 4, len(y)) * 0.5
     fitted = ours(tol=1e-6, **parameters).fit(X, y, sample_weight=weights)
@@ -98,12 +93,10 @@ def test_sample_weights_are_those_of_scikit_learn(
 
 
 @BOTH
-def test_kernels_that_are_given_are_those_of_scikit_learn(
-    ours: Any, peer: Any, X: np.ndarray, y: np.ndarray
-) -> None:
+def test_kernels_that_are_given_are_those_of_scikit_learn(ours, peer, X, y):
     train, other = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
 
-    def kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def kernel(A, B):
         return rbf_kernel(A, B, gamma=0.05)
 
     for weights in (None, np.where(train % 3, 1.0, 0.0)):
@@ -126,9 +119,7 @@ def test_kernels_that_are_given_are_those_of_scikit_learn(
 
 @BOTH
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_sparse_rows_are_made_dense_within_the_memory(
-    ours: Any, peer: Any, X: np.ndarray, y: np.ndarray, kernel: str
-) -> None:
+def test_sparse_rows_are_made_dense_within_the_memory(ours, peer, X, y, kernel):
     sparse = csr_matrix(np.where(np.abs(X) > 1, X, 0))
     fitted = ours(kernel=kernel).fit(sparse, y)
     same = ours(kernel=kernel).fit(sparse.toarray(), y)
@@ -139,7 +130,7 @@ def test_sparse_rows_are_made_dense_within_the_memory(
         ours(kernel="precomputed").fit(csr_matrix(np.eye(len(y))), y)
 
 
-def table(X: np.ndarray) -> pd.DataFrame:
+def table(X):
     return pd.DataFrame(X, columns=list("abcdefghijklm")[: X.shape[1]])
 
 
@@ -160,7 +151,7 @@ FORMS: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> None:
+def test_a_saved_estimator_comes_back_as_it_was(form, tmp_path):
     estimator, X, y = FORMS[form]
     ours, file = clone(estimator).set_params(C=np.float64(2.0)).fit(X, y), tmp_path / "svm"
     ours.save(file)
@@ -191,7 +182,7 @@ def test_a_saved_estimator_comes_back_as_it_was(form: str, tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     """A folder with files of both estimators and both machines, and with what is none."""
     folder = tmp_path_factory.mktemp("models")
     svc, svr = PathSVC().fit(WINE, KINDS), PathSVR().fit(ROWS, TARGETS)
@@ -243,9 +234,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (KernelRegressor, "svc", "it holds a classifier, which KernelMachine.load reads; "),
     ],
 )
-def test_what_is_no_such_file_is_refused_in_one_line(
-    files: Path, kind: Any, name: str, words: str
-) -> None:
+def test_what_is_no_such_file_is_refused_in_one_line(files, kind, name, words):
     wrote = rf"a file that {kind.__name__}\.save wrote: "
     what = wrote if kind in (PathSVC, PathSVR) else "a model that this program saved: "
     with pytest.raises(InputError, match=f"must be {what}.*{words}") as caught:
@@ -275,7 +264,7 @@ def test_what_is_no_such_file_is_refused_in_one_line(
         ({"epsilon": -0.1}, r"'epsilon' parameter of PathSVR .* Got -0\.1"),
     ],
 )
-def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:
+def test_parameters_that_cannot_be_used(parameters, words):
     estimator = PathSVR if "epsilon" in parameters else PathSVC
     with pytest.raises(ValueError, match=words):
         estimator(**parameters).fit(WINE, KINDS)

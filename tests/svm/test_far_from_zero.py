@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -28,7 +25,7 @@ RNG = np.random.default_rng(0)
 WIDE = np.column_stack([RNG.normal(size=(300, 6)), 2e4 * (np.arange(300) % 2)])
 
 
-def test_a_model_of_large_values_knows_its_own_rows_as_svc_does() -> None:
+def test_a_model_of_large_values_knows_its_own_rows_as_svc_does():
     rows = X * 1e6 + 1e7
     for model in (PathSVC(C=100, gamma=1e3), SVC(C=100, gamma=1e3)):
         assert model.fit(rows, y).score(rows, y) == 1
@@ -44,7 +41,7 @@ def test_a_model_of_large_values_knows_its_own_rows_as_svc_does() -> None:
     ],
 )
 @pytest.mark.parametrize("offset", [1e6, 1e9])
-def test_an_offset_changes_no_value(model: Any, offset: float, tmp_path: Path) -> None:
+def test_an_offset_changes_no_value(model, offset, tmp_path):
     target, name = y, "decision_function"
     if isinstance(model, PathSVR):
         name = "predict"
@@ -61,9 +58,7 @@ def test_an_offset_changes_no_value(model: Any, offset: float, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_distances_within_a_wide_column_keep_their_digits(
-    large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_distances_within_a_wide_column_keep_their_digits(large, monkeypatch):
     if large:
         monkeypatch.setattr(kernels, "_FLOAT64_PRODUCTS", 0)
     for offset in (0.0, 1e9):
@@ -79,7 +74,7 @@ def test_distances_within_a_wide_column_keep_their_digits(
         np.testing.assert_allclose(products, np.expm1(-0.1 * true[:40]), atol=1e-5)
 
 
-def test_single_precision_stays_where_it_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_precision_stays_where_it_will_do(monkeypatch):
     monkeypatch.setattr(kernels, "_FLOAT64_PRODUCTS", 0)
     digits = load_digits().data
     assert kernels.prepare_rows(digits, RBF).dtype == np.float32
@@ -88,7 +83,7 @@ def test_single_precision_stays_where_it_will_do(monkeypatch: pytest.MonkeyPatch
     assert kernels.prepare_rows(WIDE, RBF).dtype == np.float64
 
 
-def test_a_close_pair_that_no_sample_shows_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_close_pair_that_no_sample_shows_is_mended(monkeypatch):
     monkeypatch.setattr(kernels, "_FLOAT64_PRODUCTS", 0)
     rows = RNG.normal(size=(500, 20))
     rows[101] = rows[103] + 1e-3
@@ -97,15 +92,15 @@ def test_a_close_pair_that_no_sample_shows_is_mended(monkeypatch: pytest.MonkeyP
     assert kernels.shared_products(ready, RBF)[101, 103] == pytest.approx(20e-6, rel=1e-3)
 
 
-def test_kernel_values_between_equal_rows_are_one() -> None:
+def test_kernel_values_between_equal_rows_are_one():
     rows = RNG.normal(size=(50, 3)) * 1e6
     assert (np.diagonal(Kernel(gamma=1e3).between(rows, rows)) == 1).all()
 
 
 @pytest.mark.parametrize("methods", [("predict",), ("predict", "decision_function")])
 def test_a_search_predicts_like_its_refit_where_gamma_is_far_too_large(
-    methods: tuple[str, ...],
-) -> None:
+    methods,
+):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 100)
     X = rng.normal(size=(200, 5)) + 5 * y[:, None]
@@ -131,20 +126,20 @@ def test_a_search_predicts_like_its_refit_where_gamma_is_far_too_large(
     ],
     ids=lambda fit: f"{fit.kind}-{fit.offset:g}-{fit.scale:g}",
 )
-def test_search_refit_and_libsvm_agree_to_a_row(fit: Fit) -> None:
+def test_search_refit_and_libsvm_agree_to_a_row(fit):
     counts = compare(fit)
     assert counts["search_refit"] == counts["search_libsvm"] == counts["refit_libsvm"] == [0, 0]
 
 
 @pytest.mark.slow
-def test_thousands_of_wide_rows_agree_with_libsvm() -> None:
+def test_thousands_of_wide_rows_agree_with_libsvm():
     counts = compare(Fit(84, "two", 1e6, 2e4, True, 3200, 2000))
     assert counts["search_libsvm"][1] == counts["refit_libsvm"][1] == 0
 
 
 @pytest.mark.parametrize("C", [1e-12, 1e-9, 1e-6, 1.0])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_multipliers_sum_to_zero_as_seen_from_C(C: float, kernel: str) -> None:
+def test_multipliers_sum_to_zero_as_seen_from_C(C, kernel):
     X, y = make_classification(
         243, 6, n_informative=4, n_classes=3, random_state=24, weights=[0.8, 0.1, 0.1]
     )
@@ -153,7 +148,7 @@ def test_multipliers_sum_to_zero_as_seen_from_C(C: float, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e19])
-def test_searches_of_svc_fit_plainly_what_single_precision_cannot_hold(scale: float) -> None:
+def test_searches_of_svc_fit_plainly_what_single_precision_cannot_hold(scale):
     X, y = load_iris(return_X_y=True)
     searches = [kind(SVC(), {"C": [1, 10]}, cv=3) for kind in (GridSearch, GridSearchCV)]
     ours, peer = (search.fit(X * scale, y).cv_results_["mean_test_score"] for search in searches)

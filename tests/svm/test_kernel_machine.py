@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ DIGITS = load_digits(return_X_y=True)
 TWO = make_classification(300, 8, random_state=0)
 
 
-def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachine, Any]:
+def machine_of(X, y, decision):
     solver = load_backend("sklearn", "cpu")
     scaling = Scaling("standardise").fit(X)
     fitted = solver.fit(scaling.transform(X), y, 10.0, 0.01, Settings(decision))
@@ -42,9 +40,7 @@ def machine_of(X: np.ndarray, y: np.ndarray, decision: str) -> tuple[KernelMachi
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 @pytest.mark.parametrize("data", [DIGITS, TWO], ids=["ten classes", "two"])
-def test_values_are_those_of_scikit_learn(
-    data: tuple[np.ndarray, np.ndarray], decision: str
-) -> None:
+def test_values_are_those_of_scikit_learn(data, decision):
     X, y = data
     machine, fitted = machine_of(X, y, decision)
     scaled = machine.scaling.transform(X)
@@ -58,7 +54,7 @@ def test_values_are_those_of_scikit_learn(
         np.testing.assert_allclose(machine.decision_values(X), pairs, atol=1e-6)
 
 
-def test_values_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_do_not_depend_on_the_block_size(monkeypatch):
     X, y = DIGITS
     machine, _ = machine_of(X, y, "ovo")
     whole = machine.decision_values(X[:50])
@@ -67,13 +63,13 @@ def test_values_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch)
     assert machine.decision_values(X[:0]).shape == (0, 45)
 
 
-def test_votes_that_tie_go_to_the_smallest_class() -> None:
+def test_votes_that_tie_go_to_the_smallest_class():
     round_robin = np.array([[1.0, -1.0, 1.0]])  # 0 beats 1, 2 beats 0, 1 beats 2
     assert codes_of(round_robin, 3, "ovo").tolist() == [0]
     assert codes_of(np.array([[-3.0, -1.0, -2.0]]), 3, "ovr").tolist() == [1]
 
 
-def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+def test_parts_that_do_not_belong_together_are_refused(tmp_path):
     machine, _ = machine_of(*DIGITS, "ovo")
     path = tmp_path / "model.safetensors"
     damaged = [
@@ -92,7 +88,7 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_are_those_of_scikit_learn(name: str) -> None:
+def test_kernels_are_those_of_scikit_learn(name):
     rng = np.random.default_rng(0)
     rows, other_rows = rng.normal(size=(40, 7)), rng.normal(size=(30, 7))
     products = Kernel(name, degree=4, coef0=0.5, gamma=0.3).between(rows, other_rows)

@@ -37,7 +37,7 @@ print(json.dumps([found, is_lean, float(total(np.ones(4)))]))
 """
 
 
-def test_code_on_disk_needs_no_compiler() -> None:
+def test_code_on_disk_needs_no_compiler():
     runs = []
     for _ in range(2):  # the first may compile
         command = [sys.executable, "-c", SCRIPT]

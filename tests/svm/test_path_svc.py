@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ WINE = StandardScaler().fit_transform(WINE)
 TWO = make_classification(200, 6, random_state=0)
 
 
-def agrees(ours: PathSVC, theirs: Any, X: np.ndarray) -> None:
+def agrees(ours, theirs, X):
     """Values of every problem within 1e-2, and all else but where such a value is about 0."""
     values, same = ours.machine_.decision_values(X), np.ones(len(X), dtype=bool)
     if isinstance(theirs, SVC) and len(theirs.classes_) > 2:
@@ -41,18 +39,18 @@ def agrees(ours: PathSVC, theirs: Any, X: np.ndarray) -> None:
     ("kernel", "gamma", "coef0"),
     [("rbf", 0.02, 0), ("linear", 1, 0), ("poly", 0.02, 0.5), ("sigmoid", 0.002, -0.5)],
 )
-def test_every_kernel_gives_the_model_of_svc(kernel: str, gamma: float, coef0: float) -> None:
-    parameters: dict[str, Any] = {"kernel": kernel, "C": 2.0, "gamma": gamma, "coef0": coef0}
+def test_every_kernel_gives_the_model_of_svc(kernel, gamma, coef0):
+    parameters = {"kernel": kernel, "C": 2.0, "gamma": gamma, "coef0": coef0}
     parameters["tol"] = 1e-5  # at 1e-3 solutions for an unbounded kernel differ by more
     agrees(PathSVC(**parameters).fit(X, y), SVC(**parameters).fit(X, y), X)
 
 
 @pytest.mark.parametrize("gamma", ["scale", "auto", 0.1])
-def test_gamma_is_that_of_svc(gamma: Any) -> None:
+def test_gamma_is_that_of_svc(gamma):
     agrees(PathSVC(gamma=gamma).fit(WINE, KINDS), SVC(gamma=gamma).fit(WINE, KINDS), WINE)
 
 
-def test_one_vs_rest_is_scikit_learns() -> None:
+def test_one_vs_rest_is_scikit_learns():
     peer = OneVsRestClassifier(SVC(C=5.0, gamma=0.05)).fit(WINE, KINDS)
     ours = PathSVC(C=5.0, gamma=0.05, decision="ovr").fit(WINE, KINDS)
     agrees(ours, peer, WINE)
@@ -60,7 +58,7 @@ def test_one_vs_rest_is_scikit_learns() -> None:
 
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
-def test_the_sign_of_two_classes_is_that_of_svc(decision: str) -> None:
+def test_the_sign_of_two_classes_is_that_of_svc(decision):
     X, y = TWO
     words = np.where(y == 1, "yes", "no")
     ours = PathSVC(C=3.0, decision=decision).fit(X, words)
@@ -69,10 +67,10 @@ def test_the_sign_of_two_classes_is_that_of_svc(decision: str) -> None:
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {"a": 5.0, "c": 0.2}])
-def test_class_weights_are_those_of_svc(class_weight: Any) -> None:
+def test_class_weights_are_those_of_svc(class_weight):
     rows = np.r_[0:60, 60:80, 140:178]  # unbalanced
     words = np.array(["a", "b", "c"])[KINDS[rows]]
-    parameters: dict[str, Any] = {"C": 0.1, "gamma": 0.02, "class_weight": class_weight}
+    parameters = {"C": 0.1, "gamma": 0.02, "class_weight": class_weight}
     ours = PathSVC(**parameters).fit(WINE[rows], words)
     agrees(ours, SVC(**parameters).fit(WINE[rows], words), WINE[rows])
     assert (
@@ -84,16 +82,16 @@ def test_class_weights_are_those_of_svc(class_weight: Any) -> None:
     )
 
 
-def test_one_vs_rest_balances_rows_not_their_weights_as_svc_does() -> None:
+def test_one_vs_rest_balances_rows_not_their_weights_as_svc_does():
     weights = 0.5 + np.arange(len(KINDS)) % 3 * (KINDS + 1)
-    parameters: dict[str, Any] = {"class_weight": "balanced", "C": 0.1, "tol": 1e-6}
+    parameters = {"class_weight": "balanced", "C": 0.1, "tol": 1e-6}
     ours = PathSVC(decision="ovr", **parameters).fit(WINE, KINDS, weights)
     for code, decisions in enumerate(ours.decision_function(WINE).T):
         peer = SVC(**parameters).fit(WINE, code == KINDS, weights)
         np.testing.assert_allclose(decisions, peer.decision_function(WINE), atol=1e-4)
 
 
-def test_pairs_are_compacted_as_libsvm_does() -> None:
+def test_pairs_are_compacted_as_libsvm_does():
     n_support = np.array([2, 0, 3, 1])
     dual_coef = np.random.default_rng(0).normal(size=(3, 6))
     np.testing.assert_array_equal(compact(spread(dual_coef, n_support), n_support), dual_coef)
@@ -101,14 +99,14 @@ def test_pairs_are_compacted_as_libsvm_does() -> None:
 
 @pytest.mark.parametrize("shape", ["ovo", "ovr"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_decision_function_shape_is_that_of_svc(shape: str, n_classes: int) -> None:
+def test_decision_function_shape_is_that_of_svc(shape, n_classes):
     X, y = WINE[n_classes > KINDS], KINDS[n_classes > KINDS]
     ours = PathSVC(decision_function_shape=shape, tol=1e-6).fit(X, y)
     peer = SVC(decision_function_shape=shape, tol=1e-6).fit(X, y)
     np.testing.assert_allclose(ours.decision_function(X), peer.decision_function(X), atol=1e-4)
 
 
-def test_equal_votes_go_to_the_largest_value_if_that_is_asked() -> None:
+def test_equal_votes_go_to_the_largest_value_if_that_is_asked():
     X, y = make_classification(
         300,
         2,
@@ -128,8 +126,8 @@ def test_equal_votes_go_to_the_largest_value_if_that_is_asked() -> None:
         breaks.set_params(decision_function_shape="ovo").predict(grid)
 
 
-def test_rows_need_not_be_numbers_for_a_callable_kernel() -> None:
-    def common(texts: list[str], other: list[str]) -> np.ndarray:
+def test_rows_need_not_be_numbers_for_a_callable_kernel():
+    def common(texts, other):
         return np.array([[len(set(a) & set(b)) for b in other] for a in texts])
 
     words, kinds = ["abc", "abd", "xyz", "xyw"], ["front", "front", "back", "back"]
@@ -138,9 +136,7 @@ def test_rows_need_not_be_numbers_for_a_callable_kernel() -> None:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_are_those_of_scikit_learns_calibration(
-    n_classes: int, tmp_path: Path
-) -> None:
+def test_probabilities_are_those_of_scikit_learns_calibration(n_classes, tmp_path):
     X, y = WINE[n_classes > KINDS], np.array(["a", "b", "c"])[KINDS[n_classes > KINDS]]
     ours = PathSVC(probability=True).fit(X, y)
     peer = CalibratedClassifierCV(SVC(), ensemble=False, cv=5).fit(X, y)
@@ -156,7 +152,7 @@ def test_probabilities_are_those_of_scikit_learns_calibration(
         plain.set_params(probability=True).predict_proba(X)
 
 
-def test_values_that_end_in_no_number_are_refused() -> None:
+def test_values_that_end_in_no_number_are_refused():
     with pytest.raises(ValueError, match=r"X must hold values below .*; scale its columns"):
         PathSVC().fit(WINE * 1e300, KINDS)
     for search in (PathSVC(), GridSearch(PathSVC(), {"C": [1, 2]}, cv=3, error_score="raise")):
@@ -168,7 +164,7 @@ def test_values_that_end_in_no_number_are_refused() -> None:
         ours.predict(WINE * 1e200)
 
 
-def test_numbers_as_text_are_numbers() -> None:
+def test_numbers_as_text_are_numbers():
     """To the fit they were already, as to ``SVC``."""
     ours, text = PathSVC().fit(WINE, KINDS), WINE.astype(str)
     np.testing.assert_array_equal(ours.predict(text), ours.predict(WINE))
@@ -177,7 +173,7 @@ def test_numbers_as_text_are_numbers() -> None:
         ours.predict(np.full((2, WINE.shape[1]), "nine"))
 
 
-def test_a_fit_that_the_limit_ended_warns_as_svc_does() -> None:
+def test_a_fit_that_the_limit_ended_warns_as_svc_does():
     X, y = TWO
     with pytest.warns(ConvergenceWarning, match=r"not converge to tol=0.001 within max_iter=1;"):
         assert PathSVC(max_iter=1).fit(X, y).fit_status_ != 0
@@ -185,12 +181,12 @@ def test_a_fit_that_the_limit_ended_warns_as_svc_does() -> None:
         SVC(max_iter=1).fit(X, y)
 
 
-def test_a_class_without_weight_is_named() -> None:
+def test_a_class_without_weight_is_named():
     with pytest.raises(ValueError, match=r"sample_weight must be above 0 .* class '2' has none"):
         PathSVC().fit(WINE, KINDS, sample_weight=(KINDS < 2).astype(float))
 
 
-def test_probabilities_of_weighted_labels_are_those_of_weighted_codes() -> None:
+def test_probabilities_of_weighted_labels_are_those_of_weighted_codes():
     X, codes = load_wine(return_X_y=True)
     labels = np.array(["barbera", "barolo", "grignolino"])[codes]
     by_label = PathSVC(probability=True, class_weight={"barolo": 5.0}).fit(X, labels)
@@ -203,13 +199,13 @@ def test_probabilities_of_weighted_labels_are_those_of_weighted_codes() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-def test_with_probabilities_a_fit_looks_at_its_input_as_without() -> None:
+def test_with_probabilities_a_fit_looks_at_its_input_as_without():
     X, y = TWO
     plain, calibrated = PathSVC(), PathSVC(probability=True)
     assert (
         calibrated.fit(X, y[:, None]).predict_proba(X) == calibrated.fit(X, y).predict_proba(X)
     ).all()
-    bad: list[tuple[Any, ...]] = [
+    bad = [
         (X[:, :0], y),
         (X[:0], y[:0]),
         ([["a"], ["b"]], [0, 1]),

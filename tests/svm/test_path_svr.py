@@ -15,7 +15,7 @@ X, Y = StandardScaler().fit_transform(RAW), (TARGETS - TARGETS.mean()) / TARGETS
 RNG = np.random.default_rng(0)
 
 
-def wave(n: int, n_features: int, noise: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+def wave(n, n_features, noise=0.2):
     rows = np.random.default_rng(n).normal(size=(n, n_features))
     return rows, np.sin(2 * rows[:, 0]) + np.random.default_rng(1).normal(scale=noise, size=n)
 
@@ -45,7 +45,7 @@ DATA: dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_it_is_the_model_of_svr(name: str) -> None:
+def test_it_is_the_model_of_svr(name):
     rows, y, parameters = DATA[name]
     ours, peer = PathSVR(**parameters).fit(rows, y), SVR(**parameters).fit(rows, y)
     assert ours.fit_status_ == 0
@@ -55,15 +55,15 @@ def test_it_is_the_model_of_svr(name: str) -> None:
     np.testing.assert_allclose(ours.predict(rows), peer.predict(rows), atol=1e-4)
 
 
-def test_a_callable_kernel_leaves_targets_to_be_checked() -> None:
+def test_a_callable_kernel_leaves_targets_to_be_checked():
     with pytest.raises(ValueError, match="could not convert string"):
         PathSVR(kernel=lambda A, B: A @ B.T).fit(X[:3], ["a", "b", "c"])
 
 
-def test_a_fit_beyond_memory_is_the_same() -> None:
+def test_a_fit_beyond_memory_is_the_same():
     whole, parts = (PathSVR(tol=1e-6, memory_bytes=n).fit(X, Y) for n in (4 << 30, 1000))
     np.testing.assert_allclose(parts.predict(X), whole.predict(X), atol=1e-4)
 
 
-def test_it_takes_what_svr_takes() -> None:
+def test_it_takes_what_svr_takes():
     assert PathSVR(**SVR(epsilon=0.3).get_params()).epsilon == 0.3

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
@@ -27,7 +24,7 @@ y = y.astype(np.int32)
 CLASSES = np.array(["a", "b", "c"])
 
 
-def data_of(n_classes: int) -> FoldedData:
+def data_of(n_classes):
     kept = y < n_classes
     train, test = np.flatnonzero(kept)[::2], np.flatnonzero(kept)[1::2]
     folds = make_folds(y[train], 3, 0)
@@ -37,7 +34,7 @@ def data_of(n_classes: int) -> FoldedData:
 DATA = data_of(3)
 
 
-def refitted(data: FoldedData, solver: str, C: float, probability: bool = False) -> dict[str, Any]:
+def refitted(data, solver, C, probability=False):
     labels = CLASSES[: len(np.unique(data.y))]
     problem = svm_problem(
         data,
@@ -50,7 +47,7 @@ def refitted(data: FoldedData, solver: str, C: float, probability: bool = False)
     return refit_and_test_svm(problem, Refit(0), solver, probability)
 
 
-def test_the_refit_standardises_on_all_training_rows() -> None:
+def test_the_refit_standardises_on_all_training_rows():
     machine = refitted(DATA, "sklearn", 1.0)["machine"]
     pipeline = make_pipeline(StandardScaler(), SVC(C=1.0, gamma=0.1)).fit(DATA.X, DATA.y)
     codes = machine.predict_codes(DATA.X_test)
@@ -60,9 +57,7 @@ def test_the_refit_standardises_on_all_training_rows() -> None:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("solver", ["path", "sklearn"])
-def test_probabilities_are_those_of_calibrated_classifier_cv(
-    solver: str, n_classes: int, tmp_path: Path
-) -> None:
+def test_probabilities_are_those_of_calibrated_classifier_cv(solver, n_classes, tmp_path):
     """Scaling within each fold: the peer is a pipeline, so that nothing can leak."""
     data = data_of(n_classes)
     with pytest.raises(ValueError, match="search with probability=True"):
@@ -79,7 +74,7 @@ def test_probabilities_are_those_of_calibrated_classifier_cv(
     np.testing.assert_array_equal(stored.predict_proba(data.X_test), probabilities)
 
 
-def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest() -> None:
+def test_the_margin_of_a_prediction_is_that_to_the_class_that_comes_closest():
     duels = np.array([[1.5, 0.5, 2.0], [-0.5, 1.0, -3.0]])  # 0 or 1, 0 or 2, 1 or 2
     assert margins(duels, np.array([0, 2]), 3, "ovo").tolist() == [0.5, -1.0]
     values = np.array([[0.2, -1.0, 0.5]])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.command_runs import run_as_a_process
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def finished(tmp_path_factory):
     """Its best gamma is the largest."""
     return run_as_a_process("svm_grid", tmp_path_factory.mktemp("runs") / "svm_grid")

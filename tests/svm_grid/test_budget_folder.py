@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pandas as pd
-import pytest
 
 from pipelines.search.budget import Budget
 from pipelines.search.tasks import Task
@@ -18,11 +14,11 @@ GRID = ["--n-c", "3", "--n-gamma", "4", "--folds", "2"]
 HERE = ["--limit", "120", "--solver", "sklearn", "--cluster", "threads"]
 
 
-def ends_after(n_tasks: int) -> Callable[..., Iterator[Task]]:
+def ends_after(n_tasks):
     """A choice of tasks that begins so many, as if time ended then."""
     chosen, begun = Budget.chosen, list[Task]()
 
-    def first_tasks(self: Budget, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
+    def first_tasks(self, queue, n, n_workers):
         for task in chosen(self, queue, n, n_workers):
             if len(begun) == n_tasks:
                 queue.insert(0, task)
@@ -33,9 +29,7 @@ def ends_after(n_tasks: int) -> Callable[..., Iterator[Task]]:
     return first_tasks
 
 
-def test_what_was_not_tried_is_said_and_a_resumed_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_not_tried_is_said_and_a_resumed_run_goes_on(tmp_path, monkeypatch, capsys):
     folder, whole = tmp_path / "run", tmp_path / "whole"
     with monkeypatch.context() as patched:
         patched.setattr(Budget, "chosen", ends_after(3))

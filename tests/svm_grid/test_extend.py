@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -31,9 +30,7 @@ TIMES = ["fit_seconds", "score_seconds", "worker", "n_fits", "n_iterations"]
 
 
 @pytest.mark.parametrize("command", CASES)
-def test_the_fits_of_both_are_not_made_again(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_fits_of_both_are_not_made_again(command, tmp_path, capsys):
     main = importlib.import_module(f"pipelines.{command}").main
     first, wider, n_shared, n_candidates = CASES[command]
     folders = {name: tmp_path / name for name in ("first", "wider", "scratch")}
@@ -57,9 +54,7 @@ def test_the_fits_of_both_are_not_made_again(
     assert (taken, sum(computed)) == (3 * n_shared, 3 * (n_candidates - n_shared))
 
 
-def test_a_run_of_other_rows_or_settings_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_other_rows_or_settings_is_refused(tmp_path, capsys):
     from pipelines.svm_grid import main
 
     grid = ["--n-c", "1", "--n-gamma", "1"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from cluster_setup import ClusterOptions
@@ -21,12 +18,10 @@ from pipelines.svm_grid import run
         ({"device": "cpu"}, ""),
     ],
 )
-def test_a_cluster_is_told_what_the_solver_needs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_a_cluster_is_told_what_the_solver_needs(monkeypatch, tmp_path, options, message):
     cluster_options = list[ClusterOptions]()
 
-    def opened(options: ClusterOptions, *arguments: object) -> None:
+    def opened(options, *arguments):
         cluster_options.append(options)
         raise InputError("seen")
 

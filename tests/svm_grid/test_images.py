@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ SMALL = ["--n-c", "2", "--n-gamma", "2", "--folds", "2", "--cluster", "threads",
 
 
 @pytest.fixture(scope="session")
-def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photographs(tmp_path_factory):
     """Thirty noisy images: red above, with lines across; or red below, with upright lines."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
     for i in range(30):
@@ -34,7 +33,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def coloured(photographs, tmp_path_factory):
     """A run on their pixels, resized."""
     folder = tmp_path_factory.mktemp("runs") / "coloured"
     options = [
@@ -49,15 +48,13 @@ def coloured(photographs: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def ask(run: Path, *images: Path, output: Path) -> pd.DataFrame:
+def ask(run, *images, output):
     arguments = ["predict", str(run), "--image", *map(str, images), "--output", str(output)]
     assert main(arguments) == 0
     return pd.read_csv(output / "image-predictions.csv" if output.is_dir() else output)
 
 
-def test_a_folder_is_learned_and_images_are_asked_about(
-    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_learned_and_images_are_asked_about(photographs, coloured, tmp_path, capsys):
     about = record(coloured)
     assert about["dataset"]["image_shape"] == [3, 16, 16]
     assert about["dataset"]["classes"] == ["bottom", "top"]
@@ -70,8 +67,8 @@ def test_a_folder_is_learned_and_images_are_asked_about(
 
 
 def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
-    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    photographs, coloured, tmp_path, capsys
+):
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty").mkdir()
     arguments = ["predict", str(coloured), "--output", str(tmp_path / "a.csv"), "--image"]
@@ -86,9 +83,7 @@ def test_an_image_that_cannot_be_read_keeps_no_other_from_its_answer(
     assert "has none" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_images_of_12_bits_and_names_without_utf8_come_back_as_they_were_learned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_images_of_12_bits_and_names_without_utf8_come_back_as_they_were_learned(tmp_path, capsys):
     folder, rng = tmp_path / "own", np.random.default_rng(0)
     for i in range(20):
         name = (os.fsdecode(b"caf\xe9"), "dark")[i % 2]
@@ -125,8 +120,8 @@ def test_images_of_12_bits_and_names_without_utf8_come_back_as_they_were_learned
 
 
 def test_folders_of_images_to_predict_are_read_as_those_of_a_data_set(
-    photographs: Path, coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    photographs, coloured, tmp_path, capsys
+):
     (tmp_path / "new" / ".thumbnails").mkdir(parents=True)
     for path in ("1.png", ".thumbnails/1.png", "._1.png"):
         shutil.copy(photographs / "top" / "01.png", tmp_path / "new" / path)
@@ -140,9 +135,7 @@ def test_folders_of_images_to_predict_are_read_as_those_of_a_data_set(
     assert "note       2 links to what is in the same folder already are left out" in output
 
 
-def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
-    finished: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(finished, tmp_path):
     from sklearn.datasets import load_digits
 
     for number in (0, 4, 6):
@@ -163,14 +156,14 @@ def test_digits_drawn_by_hand_are_brought_to_the_form_of_the_data(
     ],
 )
 def test_features_are_computed_once_and_for_new_images(
-    name: str,
-    options: list[str],
-    n_features: int,
-    photographs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    name,
+    options,
+    n_features,
+    photographs,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     chosen = [
         "--dataset",
         str(photographs),
@@ -193,7 +186,7 @@ def test_features_are_computed_once_and_for_new_images(
     answers = ask(tmp_path / "run", photographs, output=tmp_path / "a.csv")
     assert answers["predicted"].tolist() == ["bottom"] * 15 + ["top"] * 15
 
-    def refuse(*args: object) -> None:
+    def refuse(*args):
         raise AssertionError("the features were computed before")
 
     monkeypatch.setattr("pipelines.search.features.features_of_batch", refuse)
@@ -207,9 +200,7 @@ def test_features_are_computed_once_and_for_new_images(
         pd.testing.assert_frame_equal(first, again)
 
 
-def test_weights_of_a_file_are_loaded_and_must_stay(
-    photographs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_of_a_file_are_loaded_and_must_stay(photographs, tmp_path, capsys):
     import torch
     from torchvision import models
 
@@ -247,9 +238,7 @@ def test_weights_of_a_file_are_loaded_and_must_stay(
 
 
 @pytest.mark.parametrize("option", ["--dataset", "--data-dir", "--results"])
-def test_a_path_that_is_no_utf8_is_refused_where_a_run_would_record_it(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_path_that_is_no_utf8_is_refused_where_a_run_would_record_it(option, tmp_path, capsys):
     path = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(path)
     assert main([option, os.fsdecode(path), "--dry-run"]) == 2
@@ -257,7 +246,7 @@ def test_a_path_that_is_no_utf8_is_refused_where_a_run_would_record_it(
     assert output.endswith("caf\\xe9'; rename it, or give a link to it\n")
 
 
-def test_features_of_a_file(photographs: Path, tmp_path: Path) -> None:
+def test_features_of_a_file(photographs, tmp_path):
     features = np.random.default_rng(0).normal(size=(30, 4)) + np.repeat([[0], [9]], 15, axis=0)
     np.save(tmp_path / "own.npy", features)
     options = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,16 +19,16 @@ ON_LANDMARKS = ["--approximate", "nystroem", "--landmarks", "90"]
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("landmarks") / "run"
     return folder, said_by("svm_grid", *HERE, *GRID, *ON_LANDMARKS, "--results", str(folder))
 
 
-def cells(folder: Path) -> pd.DataFrame:
+def cells(folder):
     return pd.read_parquet(folder / "cv_results.parquet")
 
 
-def test_a_run_says_its_landmarks_and_how_far_from_exact_it_is(finished: tuple[Path, str]) -> None:
+def test_a_run_says_its_landmarks_and_how_far_from_exact_it_is(finished):
     folder, output = finished
     assert "approximate 90 landmarks of each split stand for its rows" in output
     exactness = record(folder)["exactness"]
@@ -45,7 +44,7 @@ def test_a_run_says_its_landmarks_and_how_far_from_exact_it_is(finished: tuple[P
     assert "of exact fits:" in page
 
 
-def test_its_cells_and_its_machine_are_of_landmarks(finished: tuple[Path, str]) -> None:
+def test_its_cells_and_its_machine_are_of_landmarks(finished):
     folder, _ = finished
     table = cells(folder)
     assert len(table) == 12
@@ -57,7 +56,7 @@ def test_its_cells_and_its_machine_are_of_landmarks(finished: tuple[Path, str]) 
     assert np.mean(machine.predict(X) == y) > 0.9
 
 
-def test_a_resumed_run_has_the_same_rows(finished: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_same_rows(finished, tmp_path):
     folder, _ = finished
     again = tmp_path / "run"
     stopped = [*HERE, *GRID, *ON_LANDMARKS, "--results", str(again)]
@@ -73,7 +72,7 @@ def test_a_resumed_run_has_the_same_rows(finished: tuple[Path, str], tmp_path: P
     np.testing.assert_array_equal(first, second)
 
 
-def test_auto_takes_landmarks_where_the_kernel_is_beyond_memory(tmp_path: Path) -> None:
+def test_auto_takes_landmarks_where_the_kernel_is_beyond_memory(tmp_path):
     auto = ["--approximate", "auto", "--landmarks", "60"]
     small = said_by(
         "svm_grid", *HERE, *GRID, *auto, "--memory", "1e-5", "--results", str(tmp_path / "small")
@@ -88,7 +87,7 @@ def test_auto_takes_landmarks_where_the_kernel_is_beyond_memory(tmp_path: Path) 
         assert "report" in said_by("svm_grid", "--resume", str(tmp_path / name))
 
 
-def test_halving_begins_with_few_landmarks(tmp_path: Path) -> None:
+def test_halving_begins_with_few_landmarks(tmp_path):
     grid = ["--n-c", "3", "--log-c", "0", "2", "--n-gamma", "3", "--log-gamma", "-3", "-1"]
     said_by(
         "svm_grid",
@@ -109,7 +108,7 @@ def test_halving_begins_with_few_landmarks(tmp_path: Path) -> None:
     assert shares[0.333] == 60
 
 
-def test_numbers_are_fitted_on_landmarks(tmp_path: Path) -> None:
+def test_numbers_are_fitted_on_landmarks(tmp_path):
     X, y = make_friedman1(300, noise=1.0, random_state=0)
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "table.csv", index=False)
     table = ["--dataset", str(tmp_path / "table.csv"), "--target", "y", "--folds", "3"]
@@ -137,8 +136,6 @@ def test_numbers_are_fitted_on_landmarks(tmp_path: Path) -> None:
         (["--landmarks", "0"], "--landmarks must be at least 1"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_go_together_is_refused(options, message, capsys):
     assert main([*HERE, *ON_LANDMARKS, *options]) == 2
     assert message in capsys.readouterr().err

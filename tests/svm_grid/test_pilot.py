@@ -14,7 +14,7 @@ SMALL = ["--n-c", "4", "--n-gamma", "3", "--folds", "3", "--limit", "300"]
 
 
 @pytest.fixture(scope="module")
-def pilot(tmp_path_factory) -> str:
+def pilot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pilot") / "run"
     where = ["--cluster", "threads", "--workers", "1", "--results", str(folder)]
     assert svm_grid.main([*SMALL, *where, "--quiet"]) == 0

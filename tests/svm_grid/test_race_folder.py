@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,25 +20,25 @@ RACE = ["--strategy", "race"]
 
 
 @pytest.fixture(scope="module")
-def race(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def race(tmp_path_factory):
     """A raced run, and what it said."""
     folder = tmp_path_factory.mktemp("race") / "race"
     return folder, said_by("svm_grid", *HERE, *GRID, *RACE, "--results", str(folder))
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grid(tmp_path_factory):
     """The same candidates, each on every fold."""
     folder = tmp_path_factory.mktemp("grid") / "grid"
     said_by("svm_grid", *HERE, *GRID, "--results", str(folder))
     return folder
 
 
-def candidates(folder: Path) -> pd.DataFrame:
+def candidates(folder):
     return pd.read_parquet(folder / "candidates.parquet")
 
 
-def test_what_was_given_up_stays_in_the_table(race: tuple[Path, str], grid: Path) -> None:
+def test_what_was_given_up_stays_in_the_table(race, grid):
     folder, output = race
     table, whole = candidates(folder), candidates(grid)
     assert len(table) == len(whole) == 12
@@ -69,7 +68,7 @@ def test_what_was_given_up_stays_in_the_table(race: tuple[Path, str], grid: Path
     assert spent["parts"][0]["seconds"] > 0
 
 
-def test_a_raced_run_is_read_from_python(race: tuple[Path, str]) -> None:
+def test_a_raced_run_is_read_from_python(race):
     run = Run(race[0])
     assert run.best is not None
     assert run.best["gamma"] == candidates(race[0])["gamma"][0]
@@ -78,9 +77,7 @@ def test_a_raced_run_is_read_from_python(race: tuple[Path, str]) -> None:
     assert "stopped after" in run.page.read_text()
 
 
-def test_a_grid_takes_the_fits_of_a_race(
-    race: tuple[Path, str], grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_grid_takes_the_fits_of_a_race(race, grid, tmp_path, capsys):
     wider = tmp_path / "wider"
     assert main([*HERE, *GRID, "--extend", str(race[0]), "--results", str(wider)]) == 0
     n_fits = record(race[0])["strategy"]["fits"]
@@ -89,9 +86,7 @@ def test_a_grid_takes_the_fits_of_a_race(
     assert "strategy" not in record(wider)
 
 
-def test_a_race_takes_the_fits_of_a_grid(
-    race: tuple[Path, str], grid: Path, tmp_path: Path
-) -> None:
+def test_a_race_takes_the_fits_of_a_grid(race, grid, tmp_path):
     again = tmp_path / "again"
     assert main([*HERE, *GRID, *RACE, "--extend", str(grid), "--results", str(again)]) == 0
     pd.testing.assert_frame_equal(candidates(again), candidates(race[0]))
@@ -99,9 +94,7 @@ def test_a_race_takes_the_fits_of_a_grid(
     assert len(json.loads(only)["rows"]) == 48, "nothing is computed"
 
 
-def test_a_dry_run_says_that_fewer_fits_may_be_left(
-    race: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_says_that_fewer_fits_may_be_left(race, tmp_path, capsys):
     folder = tmp_path / "left off"
     folder.mkdir()
     shutil.copy(race[0] / "run.json", folder)
@@ -115,9 +108,7 @@ def test_a_dry_run_says_that_fewer_fits_may_be_left(
     assert f"resume     {folder}: {remaining}\n" in capsys.readouterr().out
 
 
-def test_fits_on_a_share_of_the_rows_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fits_on_a_share_of_the_rows_are_told_apart(tmp_path, monkeypatch, capsys):
     """Groups are screened on a third of the rows, which are no cells, and of no use to a grid."""
     monkeypatch.setattr(racing, "LEAST_ROWS", 50)
     screened, whole = tmp_path / "screened", tmp_path / "whole"

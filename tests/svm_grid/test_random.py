@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,12 +14,12 @@ RANDOM = ["--strategy", "random", "--n-iter", "12"]
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("random") / "run"
     return folder, said_by("svm_grid", *HERE, *RANDOM, "--results", str(folder))
 
 
-def test_gammas_are_few_and_share_their_path(drawn: tuple[Path, str]) -> None:
+def test_gammas_are_few_and_share_their_path(drawn):
     folder, output = drawn
     assert "random     12 candidates of 8 gamma x 2 folds = 24 fits" in output
     assert "8 of 8 tasks" in output
@@ -30,7 +29,7 @@ def test_gammas_are_few_and_share_their_path(drawn: tuple[Path, str]) -> None:
     assert len(pd.read_parquet(folder / "candidates.parquet")) == 12
 
 
-def test_a_stopped_run_draws_the_same(drawn: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_stopped_run_draws_the_same(drawn, tmp_path):
     whole, _ = drawn
     folder = tmp_path / "stopped"
     folder.mkdir()
@@ -41,7 +40,7 @@ def test_a_stopped_run_draws_the_same(drawn: tuple[Path, str], tmp_path: Path) -
     pd.testing.assert_frame_equal(cells(folder), cells(whole))
 
 
-def test_plain_draws_are_extended(tmp_path: Path) -> None:
+def test_plain_draws_are_extended(tmp_path):
     plain = [*HERE, "--strategy", "random", "--sampler", "plain", "--n-iter"]
     said_by("svm_grid", *plain, "3", "--results", str(tmp_path / "few"))
     options = ["--extend", str(tmp_path / "few"), "--results", str(tmp_path / "more")]

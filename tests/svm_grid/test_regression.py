@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +39,7 @@ GRID = [
 
 
 @pytest.fixture(scope="module")
-def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prices(tmp_path_factory):
     """A table of four numbers and a price that depends on two of them."""
     rng, n = np.random.default_rng(0), 150
     X = rng.normal(size=(n, 4))
@@ -52,14 +50,14 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(prices: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(prices, tmp_path_factory):
     folder = tmp_path_factory.mktemp("regression") / "run"
     data = ["--dataset", str(prices), "--target", "price", "--tol", "1e-6"]
     assert main([*data, *GRID, "--nested", "2", "--results", str(folder)]) == 0
     return folder
 
 
-def test_scores_are_those_of_grid_search_cv(prices: Path, finished: Path) -> None:
+def test_scores_are_those_of_grid_search_cv(prices, finished):
     data = load_dataset(str(prices), target="price", task=None)
     svr = make_pipeline(StandardScaler(), SVR(tol=1e-6))
     peer = GridSearchCV(
@@ -84,7 +82,7 @@ def test_scores_are_those_of_grid_search_cv(prices: Path, finished: Path) -> Non
     assert record(finished)["test_scores"]["r2"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_stored_model_predicts_in_units_of_the_target(prices: Path, finished: Path) -> None:
+def test_the_stored_model_predicts_in_units_of_the_target(prices, finished):
     data = load_dataset(str(prices), target="price", task=None)
     predicted = KernelRegressor.load(finished / "model.safetensors").predict(data.X_test)
     stored = pd.read_parquet(finished / "test_residuals.parquet")
@@ -96,20 +94,20 @@ def test_the_stored_model_predicts_in_units_of_the_target(prices: Path, finished
     assert abs(answers["predicted"].mean() - 1000) < 100
 
 
-def test_nothing_is_computed_again_when_it_is_resumed(finished: Path) -> None:
+def test_nothing_is_computed_again_when_it_is_resumed(finished):
     before = (finished / "journal.jsonl").read_text()
     assert main(["--resume", str(finished), "--quiet"]) == 0
     assert (finished / "journal.jsonl").read_text() == before
 
 
-def test_outer_folds_give_an_estimate(finished: Path) -> None:
+def test_outer_folds_give_an_estimate(finished):
     nested = record(finished)["nested"]
     assert nested["n_outer"] == 2
     assert 0 < nested["score_mean"] < 1
     assert len(pd.read_parquet(finished / "nested.parquet")) == 2
 
 
-def test_the_page_has_scores_and_residuals(finished: Path) -> None:
+def test_the_page_has_scores_and_residuals(finished):
     page = (finished / "report.html").read_text()
     for words in (", epsilon = ", "nested r2", "test mean absolute error", "cv r2"):
         assert words in page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from pipelines.svm_grid import main
 from tests.command_runs import SMALL, cells, record
 
 
-def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
+def test_the_terminal_shows_the_answer(finished):
     folder, output = finished
     about = record(folder)
     assert "400 training rows, 64 features, 10 classes; 360 test rows" in output
@@ -37,7 +36,7 @@ def test_the_terminal_shows_the_answer(finished: tuple[Path, str]) -> None:
     assert f"report     {folder / 'report.html'}" in output
 
 
-def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
+def test_the_folder_holds_the_run(finished):
     folder, _ = finished
     about = record(folder)
     table = pd.read_parquet(folder / "cv_results.parquet")
@@ -58,13 +57,13 @@ def test_the_folder_holds_the_run(finished: tuple[Path, str]) -> None:
     assert f"{about['test_error'] * 100:.2f}" in (folder / "report.html").read_text()
 
 
-def test_files_have_the_permissions_of_the_umask(finished: tuple[Path, str]) -> None:
+def test_files_have_the_permissions_of_the_umask(finished):
     folder, _ = finished
     modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
     assert modes["model.safetensors"] == modes["run.json"]
 
 
-def test_the_stored_model_gives_the_stored_test_error(finished: tuple[Path, str]) -> None:
+def test_the_stored_model_gives_the_stored_test_error(finished):
     folder, _ = finished
     digits = load_dataset("digits", limit=400)
     predicted = KernelMachine.load(folder / "model.safetensors").predict(digits.X_test)
@@ -72,9 +71,7 @@ def test_the_stored_model_gives_the_stored_test_error(finished: tuple[Path, str]
     assert n_wrong == record(folder)["n_test_errors"]
 
 
-def test_a_scoring_a_kernel_and_probabilities(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scoring_a_kernel_and_probabilities(tmp_path, capsys):
     folder = tmp_path / "run"
     grid = ["--limit", "150", "--n-c", "2", "--log-c", "-2", "1", "--n-gamma", "2", "--folds", "3"]
     how = ["--kernel", "poly", "--coef0", "1", "--class-weight", "balanced", "--workers", "1"]
@@ -104,16 +101,14 @@ def test_a_scoring_a_kernel_and_probabilities(
 
 
 @pytest.mark.slow
-def test_quiet_prints_the_folder_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_the_folder_alone(tmp_path, capsys):
     tiny = ["--limit", "100", "--n-c", "1", "--n-gamma", "1", "--folds", "2"]
     assert main([*tiny, "--cluster", "threads", "--quiet", "--results", str(tmp_path / "q")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'q'}\n"
 
 
 @pytest.mark.slow
-def test_cells_that_do_not_converge_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cells_that_do_not_converge_are_named(tmp_path, capsys):
     folder = tmp_path / "run"
     few = ["--solver", "sklearn", "--max-iter", "3", "--cluster", "threads"]
     assert main([*SMALL["svm_grid"], *few, "--results", str(folder)]) == 0

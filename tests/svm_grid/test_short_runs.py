@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -40,7 +39,7 @@ print(json.dumps(seen))
 """
 
 
-def imported(folder: Path, *options: str) -> dict[str, list[str]]:
+def imported(folder, *options):
     """What of ``HEAVY`` a launcher has imported, by when."""
     words = [*SMALL, "--results", str(folder), "--quiet", *options]
     done = subprocess.run(
@@ -53,7 +52,7 @@ def imported(folder: Path, *options: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-def test_what_is_imported_when(tmp_path: Path) -> None:
+def test_what_is_imported_when(tmp_path):
     assert imported(tmp_path / "run") == {
         "before the fits": [],
         "at the answer": ["pandas"],
@@ -63,7 +62,7 @@ def test_what_is_imported_when(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_needs_no_torch(tmp_path: Path) -> None:
+def test_a_table_needs_no_torch(tmp_path):
     load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
     words = ["--dataset", str(tmp_path / "wine.csv"), "--target", "target"]
     at_the_end = imported(tmp_path / "run", *words)["at the end"]
@@ -71,13 +70,13 @@ def test_a_table_needs_no_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_launcher_leaves_the_solver_to_its_workers(tmp_path: Path) -> None:
+def test_a_launcher_leaves_the_solver_to_its_workers(tmp_path):
     where = ["--cluster", "local", "--workers", "1", "--dashboard", "off"]
     program = imported(tmp_path / "run", "--solver", "sklearn", *where)
     assert program["before the report"] == ["pandas"]
 
 
-def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:
+def test_a_short_run_is_on_threads_of_this_process(tmp_path):
     assert main([*SMALL, "--results", str(tmp_path / "run"), "--quiet"]) == 0
     cluster = record(tmp_path / "run")["cluster"]
     assert (cluster["kind"], cluster["n_workers"]) == ("threads", 1)
@@ -96,14 +95,12 @@ def test_a_short_run_is_on_threads_of_this_process(tmp_path: Path) -> None:
         (["--cluster", "local"], "local"),
     ],
 )
-def test_more_than_a_short_run_has_processes(
-    options: list[str], kind: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_more_than_a_short_run_has_processes(options, kind, capfd):
     assert main(["--dry-run", *options]) == 0
     assert f"this run would use cluster {kind}" in capfd.readouterr().out
 
 
-def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
+def test_both_give_the_same(tmp_path, finished):
     """Margins but for their last digits, as BLAS sums in another order on more threads."""
     reference, here = finished[0], tmp_path / "run"
     options = record(reference)["argv"][3:]
@@ -115,10 +112,8 @@ def test_both_give_the_same(tmp_path: Path, finished: tuple[Path, str]) -> None:
         pd.testing.assert_frame_equal(*tables, rtol=1e-9)
 
 
-def test_a_refit_that_fails_stops_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refit(*problem: object, **settings: object) -> None:
+def test_a_refit_that_fails_stops_the_run(tmp_path, monkeypatch, capsys):
+    def refit(*problem, **settings):
         raise ValueError("no such C")
 
     monkeypatch.setattr("pipelines.svm_grid.refit_and_test_svm", refit)

@@ -35,7 +35,7 @@ GRID = [
 ]
 
 
-def mixed(n_rows: int, seed: int) -> pd.DataFrame:
+def mixed(n_rows, seed):
     """Numbers and categories with gaps, semicolons to come, text to predict at the end."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
@@ -53,7 +53,7 @@ def mixed(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     mixed(150, 0).to_csv(folder / "pay.csv", index=False, sep=";")
     options = ["--dataset", str(folder / "pay.csv"), "--probability", *GRID]
@@ -62,7 +62,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) -> None:
+def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run):
     data = load_dataset(str(run.parent / "pay.csv"))
     folds = make_folds(data.y_train, 3, 0)
     cells = pd.read_parquet(run / "cv_results.parquet")
@@ -77,9 +77,7 @@ def test_the_cells_are_those_of_a_pipeline_fitted_within_each_fold(run: Path) ->
     assert different <= 1
 
 
-def test_predict_takes_another_table(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_takes_another_table(run, tmp_path, capsys):
     other = mixed(60, 1)
     other.loc[3, "grade"] = "never seen"
     other = other[["grade", "pay", "sex", "age"]].assign(more=1)
@@ -95,7 +93,7 @@ def test_predict_takes_another_table(
     np.testing.assert_allclose(answers.filter(like="prob").sum(axis=1), 1)
 
 
-def test_predict_without_the_target(run: Path, tmp_path: Path) -> None:
+def test_predict_without_the_target(run, tmp_path):
     frame = mixed(20, 2).drop(columns="pay")
     frame.to_csv(tmp_path / "new.csv", index=False)
     out = tmp_path / "answers" / "of.parquet"
@@ -106,9 +104,7 @@ def test_predict_without_the_target(run: Path, tmp_path: Path) -> None:
     assert answers["case"].tolist() == frame["case"].tolist()
 
 
-def test_predictions_execute_nothing_in_a_spreadsheet(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predictions_execute_nothing_in_a_spreadsheet(tmp_path, capsys):
     frame = mixed(150, 0).replace({"pay": {"high": "=1+1", "low": "-low"}})
     frame["case"] = [f"@case{number}" for number in frame["case"]]
     frame.to_csv(tmp_path / "pay.csv", index=False)
@@ -136,9 +132,7 @@ def test_predictions_execute_nothing_in_a_spreadsheet(
         (lambda frame: frame.assign(age=1e300), "single precision"),
     ],
 )
-def test_tables_that_cannot_be_answered(
-    change, words: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_that_cannot_be_answered(change, words, run, tmp_path, capsys):
     change(mixed(20, 3)).to_csv(tmp_path / "bad.csv", index=False)
     assert main(["predict", str(run), str(tmp_path / "bad.csv")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -147,9 +141,7 @@ def test_tables_that_cannot_be_answered(
     assert not (tmp_path / "bad-predictions.csv").exists()
 
 
-def test_runs_that_cannot_answer(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_that_cannot_answer(run, tmp_path, capsys):
     table = run.parent / "pay.csv"
     assert main(["predict", str(tmp_path), str(table)]) == 2
     assert "RUN must be a run folder" in capsys.readouterr().err
@@ -160,9 +152,7 @@ def test_runs_that_cannot_answer(
     assert "is a run on images" in capsys.readouterr().err
 
 
-def test_rows_of_a_table_without_a_header_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_a_table_without_a_header_line(tmp_path, capsys):
     """Target first, as in wine.data; rows to predict come without it, and columns move up."""
     rng = np.random.default_rng(0)
     kind = np.arange(90) % 3
@@ -181,7 +171,7 @@ def test_rows_of_a_table_without_a_header_line(
         assert np.mean(answers != kind + 1) < 0.15
 
 
-def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path: Path) -> None:
+def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path):
     path = tmp_path / "pay.csv"
     mixed(150, 0).to_csv(path, index=False)
     options = ["--dataset", str(path), "--missing", "drop", *GRID]
@@ -193,9 +183,7 @@ def test_missing_rows_get_no_answer_where_the_run_dropped_such(tmp_path: Path) -
     np.testing.assert_array_equal(answers.isna(), gaps)
 
 
-def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_shows_rows_as_the_solver_will_see_them(run, capsys):
     assert main(["--dataset", str(run.parent / "pay.csv"), *GRID, "--dry-run"]) == 0
     output = capsys.readouterr().out
     assert "table      pay.csv: 150 rows, target 'pay': 2 classes" in output
@@ -212,7 +200,7 @@ def test_a_dry_run_shows_rows_as_the_solver_will_see_them(
 
 
 @pytest.fixture(scope="module")
-def run_of_units(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_of_units(tmp_path_factory):
     """Lengths in cm, and a colour; of whole numbers a class."""
     folder = tmp_path_factory.mktemp("units")
     rows = "".join(f"{i % 9}.2 cm,{i / 7},{['red', 'blue'][i % 2]},{i % 2}\n" for i in range(60))
@@ -233,9 +221,7 @@ def run_of_units(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["5 cm", "x", "x", "x"], ["'w'", "'x'", "line 3", "5 cm"]),
     ],
 )
-def test_predict_takes_numbers_in_the_unit_of_the_run(
-    cells, words, run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_takes_numbers_in_the_unit_of_the_run(cells, words, run_of_units, tmp_path, capsys):
     rows = "".join(f"{cell};{'1.5;' * (';' not in cell)}red\n" for cell in cells)
     (tmp_path / "new.csv").write_text("w;h;colour\n" + rows)
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 2
@@ -243,9 +229,7 @@ def test_predict_takes_numbers_in_the_unit_of_the_run(
     assert all(word in line for word in words), line
 
 
-def test_predict_says_which_levels_are_new(
-    run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_says_which_levels_are_new(run_of_units, tmp_path, capsys):
     rows = "".join(f"-,{i},{colour}\n" for i, colour in enumerate(["red", "lila", "RED", "lila"]))
     (tmp_path / "new.csv").write_text("w,h,colour\n" + rows)
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
@@ -255,9 +239,7 @@ def test_predict_says_which_levels_are_new(
     assert "note       4 cells '-' as missing in 'w'\n" in output
 
 
-def test_predict_says_which_cells_are_filled_in(
-    run_of_units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_says_which_cells_are_filled_in(run_of_units, tmp_path, capsys):
     (tmp_path / "new.csv").write_text("w,h,colour\n,1,red\n,2,\n,3,red\n")
     assert main(["predict", str(run_of_units), str(tmp_path / "new.csv")]) == 0
     output = capsys.readouterr().out
@@ -266,9 +248,7 @@ def test_predict_says_which_cells_are_filled_in(
     assert "column 'h'" not in output
 
 
-def test_what_is_converted_is_said_by_runs_and_predictions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_converted_is_said_by_runs_and_predictions(tmp_path, capsys):
     """Title lines, a byte of cp1252, decimal commas, percent, and ids with zeros before them."""
     frame = mixed(150, 0)[["case", "age", "pay"]].fillna({"age": 50})
     frame["case"] = [f"{case:05}" for case in frame["case"]]

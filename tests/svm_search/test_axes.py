@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,14 +34,14 @@ STUDY = RESULTS / "2026-11-23-svm_grid-mnist" / "cv_results.parquet"
 DIGITS = load_dataset("digits", limit=300)
 
 
-def test_numbers_and_words_are_read_as_they_are_typed() -> None:
+def test_numbers_and_words_are_read_as_they_are_typed():
     assert read_values("0.1, 1,1e3") == (0.1, 1.0, 1000.0)
     assert read_values("scale,0.01") == ("scale", 0.01)
     assert read_values("") == ()
 
 
 @pytest.mark.parametrize("word", ["scale", "auto"])
-def test_a_word_is_scikit_learns_gamma(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_is_scikit_learns_gamma(word, monkeypatch):
     X = FoldedData.of(DIGITS, []).scaled("cpu")
     expected = SVC(gamma=word).fit(X, DIGITS.y_train)._gamma
     assert gamma_in_numbers(word, DIGITS) == pytest.approx(expected, rel=1e-6)
@@ -50,12 +49,12 @@ def test_a_word_is_scikit_learns_gamma(word: str, monkeypatch: pytest.MonkeyPatc
     assert gamma_in_numbers(word, DIGITS) == pytest.approx(expected, rel=1e-6)
 
 
-def test_rows_without_spread_have_a_gamma() -> None:
+def test_rows_without_spread_have_a_gamma():
     flat = replace(DIGITS, X_train=np.full_like(DIGITS.X_train, 3))
     assert gamma_in_numbers("scale", flat) == 1.0
 
 
-def test_an_axis_by_hand_is_in_order_and_of_numbers() -> None:
+def test_an_axis_by_hand_is_in_order_and_of_numbers():
     scale = gamma_in_numbers("scale", DIGITS)
     assert axis_by_hand("gamma", (1.0, "scale", 1e-5), DIGITS) == (1e-5, scale, 1.0)
     with pytest.raises(InputError, match=rf"got scale and {scale}, both"):
@@ -76,16 +75,16 @@ def test_an_axis_by_hand_is_in_order_and_of_numbers() -> None:
         ("epsilon", (-0.1,), "epsilon must be numbers from 0 to 1e+30"),
     ],
 )
-def test_what_is_no_value_is_refused(name: str, values: tuple[float, ...], words: str) -> None:
+def test_what_is_no_value_is_refused(name, values, words):
     with pytest.raises(InputError, match=re.escape(words)):
         check_values(name, values)
 
 
-def test_epsilon_may_be_0() -> None:
+def test_epsilon_may_be_0():
     check_values("epsilon", (0.0, 0.1))
 
 
-def test_the_record_has_what_the_rows_decided_and_nothing_beside_values_by_hand() -> None:
+def test_the_record_has_what_the_rows_decided_and_nothing_beside_values_by_hand():
     grid, chosen = axes_of(Options(c=(10.0, 0.1), n_gamma=2), DIGITS)
     assert grid["C"] == (0.1, 10.0)
     assert len(grid["gamma"]) == 2
@@ -97,13 +96,13 @@ def test_the_record_has_what_the_rows_decided_and_nothing_beside_values_by_hand(
     assert len(grid["gamma"]) == chosen["n_gamma"] == 1
 
 
-def drawn(**options: Any) -> list[dict[str, float]]:
+def drawn(**options):
     points, chosen = draw_points(Options(strategy="random", **options), DIGITS)
     assert set(chosen) == {"log_c", "log_gamma"}
     return points
 
 
-def test_few_gammas_are_drawn_with_several_c_each() -> None:
+def test_few_gammas_are_drawn_with_several_c_each():
     points = drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0))
     by_gamma = Counter(point["gamma"] for point in points)
     assert sorted(by_gamma.values()) == [3] * 4 + [4] * 12
@@ -118,14 +117,14 @@ def test_few_gammas_are_drawn_with_several_c_each() -> None:
     assert points != drawn(log_c=(-3.0, 6.0), log_gamma=(-6.0, -2.0), seed=1)
 
 
-def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws() -> None:
+def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws():
     cells = pd.read_parquet(STUDY, columns=["C", "gamma", "error"])
     errors = cells.groupby(["gamma", "C"])["error"].mean().unstack()
     axes_of_study = np.log10(errors.index), np.log10(errors.columns)
     error = RegularGridInterpolator(axes_of_study, errors.to_numpy())
-    bounds: dict[str, Any] = {"log_c": (-3.0, 6.0), "log_gamma": (-6.0, -2.0)}
+    bounds = {"log_c": (-3.0, 6.0), "log_gamma": (-6.0, -2.0)}
 
-    def behind(**how: Any) -> float:
+    def behind(**how):
         lowest_errors = [
             error([(np.log10(point["gamma"]), np.log10(point["C"])) for point in points]).min()
             for points in (drawn(seed=seed, **bounds, **how) for seed in range(20))
@@ -137,30 +136,30 @@ def test_on_the_study_s_grid_few_gammas_are_as_good_as_plain_draws() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 60, 61, 1000])
-def test_as_many_are_drawn_as_were_asked_for(n: int) -> None:
+def test_as_many_are_drawn_as_were_asked_for(n):
     points = drawn(n_iter=n)
     assert len(points) == n
     assert len({point["gamma"] for point in points}) == min(n, n_gammas_of(n))
 
 
-def test_plain_draws_have_each_a_gamma_of_its_own() -> None:
+def test_plain_draws_have_each_a_gamma_of_its_own():
     points = drawn(sampler="plain", n_iter=20)
     assert len({point["gamma"] for point in points}) == 20
     longer = drawn(sampler="plain", n_iter=30)
     assert {*map(str, points)} < {*map(str, longer)}, "a longer run extends a shorter one"
 
 
-def test_a_linear_kernel_has_one_gamma() -> None:
+def test_a_linear_kernel_has_one_gamma():
     points = drawn(kernel="linear", n_iter=9)
     assert len({point["gamma"] for point in points}) == 1
     assert len({point["C"] for point in points}) == 9
 
 
-def test_bounds_of_one_value_are_that_value() -> None:
+def test_bounds_of_one_value_are_that_value():
     assert {point["gamma"] for point in drawn(log_gamma=(-2.0, -2.0), n_iter=8)} == {0.01}
 
 
-def test_numbers_have_an_epsilon() -> None:
+def test_numbers_have_an_epsilon():
     table = replace(DIGITS, task="regression", classes=np.array([]))
     points, chosen = draw_points(Options(strategy="random", n_iter=60), table)
     assert chosen["log_epsilon"] == (-2.0, 0.0)

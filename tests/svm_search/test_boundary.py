@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pipelines.svm_search.boundary import most_fits, on_grid_boundary, widening_command
@@ -23,13 +22,11 @@ RUN = Path("run")
         ([[0.1, 0.3, 0.4]], ["the smallest C"]),
     ],
 )
-def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(
-    errors: list[list[float]], expected: list[str]
-) -> None:
+def test_an_edge_counts_where_the_neighbour_is_worse_by_a_standard_error(errors, expected):
     assert [str(edge) for edge in on_grid_boundary(grid(errors, std=0.03), FOLDS)] == expected
 
 
-def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near() -> None:
+def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_near():
     candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
     (edge,) = on_grid_boundary(candidates, FOLDS)
     options = {"n_c": 12, "log_c": [-3.0, 2.5], "n_gamma": 3}
@@ -43,13 +40,13 @@ def test_a_wider_grid_keeps_its_step_and_ends_at_a_round_number_where_one_is_nea
     assert widening_command([], options, [edge], RUN) == ("--log-c -2 6 --n-c 9 --extend run", 1)
 
 
-def test_no_grid_is_advised_to_go_beyond_the_largest_c() -> None:
+def test_no_grid_is_advised_to_go_beyond_the_largest_c():
     candidates = grid([[0.5, 0.3, 0.10]], std=0.03)
     candidates["C"] *= 1e6 / candidates["C"].max()
     assert on_grid_boundary(candidates, FOLDS) == []
 
 
-def test_the_wider_grid_holds_every_value_of_this_one() -> None:
+def test_the_wider_grid_holds_every_value_of_this_one():
     candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)
     options = {"n_c": 3, "log_c": [0.0, 2.0], "n_gamma": 2, "log_gamma": [0.0, 1.0]}
     argv = [
@@ -72,7 +69,7 @@ def test_the_wider_grid_holds_every_value_of_this_one() -> None:
     )
 
 
-def test_values_by_hand_go_on_as_they_are() -> None:
+def test_values_by_hand_go_on_as_they_are():
     candidates = grid([[0.5, 0.3, 0.10], [0.6, 0.4, 0.2]], std=0.03)  # C = 1, 10, 100
     C, gamma = on_grid_boundary(candidates, FOLDS)
     assert (C.values, gamma.values) == ((1.0, 10.0, 100.0), (1.0, 10.0))
@@ -89,7 +86,7 @@ def test_values_by_hand_go_on_as_they_are() -> None:
     )
 
 
-def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.DataFrame:
+def with_states(states):
     """A grid whose best has the largest C, with candidates that were given up or not tried.
 
     ``states`` has of C and gamma the state, and how far behind it was.
@@ -116,21 +113,19 @@ def with_states(states: dict[tuple[float, float], tuple[str, float]]) -> pd.Data
         ({(10.0, 1.0): ("out of time after 2 of 5 folds", np.nan)}, []),
     ],
 )
-def test_a_neighbour_that_was_given_up_is_worse_and_one_not_tried_tells_nothing(
-    states: dict[tuple[float, float], tuple[str, float]], expected: list[str]
-) -> None:
+def test_a_neighbour_that_was_given_up_is_worse_and_one_not_tried_tells_nothing(states, expected):
     ends = on_grid_boundary(with_states(states), FOLDS)
     assert [str(edge) for edge in ends if edge.name == "C"] == expected
 
 
-def test_a_best_without_all_folds_lies_on_no_boundary() -> None:
+def test_a_best_without_all_folds_lies_on_no_boundary():
     table = grid([[0.5, 0.3, 0.10]], std=0.03).assign(
         stopped="out of time after 1 of 5 folds", behind=np.nan
     )
     assert on_grid_boundary(table, FOLDS) == []
 
 
-def test_a_strategy_needs_at_most_the_fits_of_a_grid() -> None:
+def test_a_strategy_needs_at_most_the_fits_of_a_grid():
     metadata = {"n_splits": 5, "options": {"folds": 5, "nested": 3}}
     assert most_fits(metadata, 100) == "2,000 fits"
     assert most_fits(metadata | {"strategy": {"name": "race"}}, 100) == "at most 2,000 fits"

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -46,7 +44,7 @@ SEARCHES = {
 
 
 @pytest.fixture
-def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def nothing_compiled(monkeypatch, tmp_path):
     """An empty cache; the process that would fill it is held back, as if another were at it."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv(first_use.SWITCH, "background")
@@ -63,9 +61,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_short_first_use_loads_neither_numba_nor_what_commands_need(
-    name: str, nothing_compiled: None
-) -> None:
+def test_a_short_first_use_loads_neither_numba_nor_what_commands_need(name, nothing_compiled):
     program = FIRST.format(search=SEARCHES[name])
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ, capture_output=True, text=True
@@ -77,8 +73,8 @@ def test_a_short_first_use_loads_neither_numba_nor_what_commands_need(
 
 
 def test_its_scores_are_those_of_scikit_learn_and_it_says_who_fitted(
-    nothing_compiled: None,
-) -> None:
+    nothing_compiled,
+):
     ours = SVMGridSearch(C, GAMMA).fit(X, y)
     peer = GridSearchCV(SVC(), {"C": C, "gamma": GAMMA}).fit(X, y)
     assert ours.solver_ == "sklearn"
@@ -94,7 +90,7 @@ def test_its_scores_are_those_of_scikit_learn_and_it_says_who_fitted(
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_so_are_those_of_its_own_estimators(n_jobs: int, nothing_compiled: None) -> None:
+def test_so_are_those_of_its_own_estimators(n_jobs, nothing_compiled):
     grid = {"C": C, "gamma": ["scale", 0.1], "class_weight": [None, "balanced"]}
     ours = GridSearch(SVC(), grid, n_jobs=n_jobs, return_train_score=True).fit(X, y)
     peer = GridSearchCV(SVC(), grid, return_train_score=True).fit(X, y)
@@ -111,22 +107,18 @@ def test_so_are_those_of_its_own_estimators(n_jobs: int, nothing_compiled: None)
         ({"class_weight": {0: 2.0, 1: 1.0, 2: 1.0}}, "the weights are of labels"),
     ],
 )
-def test_what_is_the_path_solvers_own_stays_so(
-    options: dict[str, object], why: str, nothing_compiled: None
-) -> None:
+def test_what_is_the_path_solvers_own_stays_so(options, why, nothing_compiled):
     assert SVMGridSearch([1.0], [0.1], **options).fit(X, y).solver_ == "path", why
 
 
 def test_a_search_that_would_take_as_long_as_compiling_is_the_path_solvers(
-    nothing_compiled: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    nothing_compiled, monkeypatch
+):
     monkeypatch.setattr(first_use, "PLAIN_SECONDS", 1.0)
     assert SVMGridSearch(C, GAMMA).fit(X, y).solver_ == "path"
 
 
-def test_short_searches_that_add_up_to_it_are_not_all_by_svc(
-    nothing_compiled: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_searches_that_add_up_to_it_are_not_all_by_svc(nothing_compiled, monkeypatch):
     monkeypatch.setattr(first_use, "PLAIN_SECONDS", 0.25)
     solvers = [SVMGridSearch(C, GAMMA).fit(X, y).solver_ for _ in range(3)]
     assert solvers[0] == "sklearn"
@@ -134,8 +126,8 @@ def test_short_searches_that_add_up_to_it_are_not_all_by_svc(
 
 
 def test_the_command_fits_by_svc_and_its_record_and_rows_say_so(
-    nothing_compiled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    nothing_compiled, tmp_path, monkeypatch
+):
     table = tmp_path / "wine.csv"
     pd.DataFrame(X).assign(kind=y).to_csv(table, index=False)
     options = ["--dataset", str(table), "--target", "kind", "--n-c", "3", "--n-gamma", "2"]

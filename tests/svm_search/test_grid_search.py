@@ -3,14 +3,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client
 from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_wine
@@ -52,7 +48,7 @@ EXPECTED = {
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class")
-def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
@@ -66,7 +62,7 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     ],
     ids=lambda cv: type(cv).__name__,
 )
-def test_results_are_those_of_grid_search_cv(cv: Any) -> None:
+def test_results_are_those_of_grid_search_cv(cv):
     ours = SVMGridSearch(C, GAMMA, cv=cv, solver="sklearn").fit(X, y)
     peer = GridSearchCV(SVC(), {"C": C, "gamma": GAMMA}, cv=cv).fit(X, y)
     assert set(ours.cv_results_) == set(peer.cv_results_)
@@ -93,7 +89,7 @@ def test_results_are_those_of_grid_search_cv(cv: Any) -> None:
     ],
     ids=str,
 )
-def test_what_svc_takes_it_takes(solver: str, parameters: dict[str, Any]) -> None:
+def test_what_svc_takes_it_takes(solver, parameters):
     words = np.array(["even", "odd", "nine"])[np.where(y == 9, 2, y % 2)]
     ours = SVMGridSearch([1.0], [1e-2], cv=3, solver=solver, **parameters).fit(X, words)
     peer = GridSearchCV(SVC(**parameters), {"C": [1.0], "gamma": [1e-2]}, cv=3).fit(X, words)
@@ -107,7 +103,7 @@ def test_what_svc_takes_it_takes(solver: str, parameters: dict[str, Any]) -> Non
     ["f1_macro", make_scorer(fbeta_score, beta=2, pos_label="nine"), "roc_auc"],
     ids=["f1_macro", "fbeta of a label", "roc_auc"],
 )
-def test_any_scorer_of_predictions_or_decision_values(solver: str, scoring: Any) -> None:
+def test_any_scorer_of_predictions_or_decision_values(solver, scoring):
     words = np.where(y == 9, "nine", "other")
     ours = SVMGridSearch(C, GAMMA, cv=3, solver=solver, scoring=scoring).fit(X, words)
     grid = {"C": C, "gamma": GAMMA}
@@ -120,7 +116,7 @@ def test_any_scorer_of_predictions_or_decision_values(solver: str, scoring: Any)
 
 @pytest.mark.parametrize("solver", ["path", "sklearn"])
 @pytest.mark.parametrize("n_classes", [2, 10])
-def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: int) -> None:
+def test_probabilities_are_those_of_the_calibrated_best(solver, n_classes):
     kept = y < n_classes
     words = np.array([f"{code} of ten" for code in y[kept]])
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -137,7 +133,7 @@ def test_probabilities_are_those_of_the_calibrated_best(solver: str, n_classes: 
     assert not hasattr(SVMGridSearch([1.0], [1e-2]).fit(X, y), "predict_proba")
 
 
-def test_labels_may_be_words_and_groups_are_kept() -> None:
+def test_labels_may_be_words_and_groups_are_kept():
     words = np.array(["odd" if code % 2 else "even" for code in y])
     groups = np.arange(len(y)) % 5
     search = SVMGridSearch(C, GAMMA, cv=GroupKFold(5)).fit(X, words, groups=groups)
@@ -146,7 +142,7 @@ def test_labels_may_be_words_and_groups_are_kept() -> None:
     assert search.best_estimator_.classes_.tolist() == ["even", "odd"]
 
 
-def test_a_cluster_gives_the_same(four_workers: Client) -> None:
+def test_a_cluster_gives_the_same(four_workers):
     here = SVMGridSearch(C, GAMMA).fit(X, y)
     on_cluster = SVMGridSearch(C, GAMMA, client=four_workers).fit(X, y)
     np.testing.assert_array_equal(
@@ -158,7 +154,7 @@ def test_a_cluster_gives_the_same(four_workers: Client) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("gpu_stand_in")
 @pytest.mark.parametrize("n_classes", [2, 10])
-def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_path: Path) -> None:
+def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes, tmp_path):
     kept = y < n_classes
     rows, words = X[kept], np.array(list("abcdefghij"))[y[kept]]
     grid, options = {"C": C, "gamma": GAMMA}, {"cv": 3, "scoring": "accuracy"}
@@ -184,7 +180,7 @@ def test_a_search_by_cuml_answers_as_grid_search_cv_does(n_classes: int, tmp_pat
 
 
 @pytest.mark.parametrize("shape", ["ovr", "ovo"])
-def test_another_backend_fits_all_that_a_path_svc_has(shape: str) -> None:
+def test_another_backend_fits_all_that_a_path_svc_has(shape):
     grid = {"C": [1.0], "decision_function_shape": [shape], "break_ties": [shape == "ovr"]}
     for scoring in (None, lambda model, X, y: model.decision_function(X).sum()):
         ours = SVMGridSearch(param_grid=grid, cv=3, solver="sklearn", scoring=scoring, tol=1e-6)
@@ -194,8 +190,8 @@ def test_another_backend_fits_all_that_a_path_svc_has(shape: str) -> None:
 
 @pytest.mark.slow
 def test_the_client_leaves_the_gpus_to_the_workers(
-    gpu_stand_in: Callable[[], list[tuple[int, str, int]]],
-) -> None:
+    gpu_stand_in,
+):
     """Also where it refits and calibrates; a context beside a worker's may not even be allowed."""
     with open_cluster("local", 1) as client:
         search = SVMGridSearch(
@@ -209,7 +205,7 @@ def test_the_client_leaves_the_gpus_to_the_workers(
 
 
 @pytest.mark.slow
-def test_without_a_client_no_port_is_opened() -> None:
+def test_without_a_client_no_port_is_opened():
     program = """
 import socket
 def refuse(self, *address):
@@ -252,7 +248,7 @@ print(search.best_params_)
         ),
     ],
 )
-def test_parameters_that_cannot_be_used(parameters: dict[str, Any], words: str) -> None:
+def test_parameters_that_cannot_be_used(parameters, words):
     with pytest.raises(ValueError, match=words):
         SVMGridSearch(**parameters).fit(X, y)
 
@@ -261,7 +257,7 @@ ONE_CLASS = (np.arange(9), np.arange(9, 12))
 TWO_CLASSES = (np.arange(3, 12), np.arange(3))
 
 
-def test_failed_fits_are_counted_and_never_best() -> None:
+def test_failed_fits_are_counted_and_never_best():
     truth = [0] * 9 + [1] * 3
     with (
         pytest.warns(FitFailedWarning, match="2 fits failed out of a total of 4"),
@@ -279,7 +275,7 @@ def test_failed_fits_are_counted_and_never_best() -> None:
         SVMGridSearch([1.0], [0.1], cv=[ONE_CLASS], error_score="raise").fit(X[:12], truth)
 
 
-def test_a_candidate_that_cannot_be_fitted_costs_its_own_fits() -> None:
+def test_a_candidate_that_cannot_be_fitted_costs_its_own_fits():
     with (
         pytest.warns(FitFailedWarning, match="must be a float in the range"),
         pytest.warns(UserWarning, match="test scores are non-finite"),
@@ -288,9 +284,7 @@ def test_a_candidate_that_cannot_be_fitted_costs_its_own_fits() -> None:
     assert search.best_params_ == {"C": 1.0}
 
 
-def same_as_its_peer(
-    ours: SVMGridSearch, peer: GridSearchCV, X: Any, y: Any, atol: float = 1e-9, **fit: Any
-) -> None:
+def same_as_its_peer(ours, peer, X, y, atol=1e-9, **fit):
     """Results, best candidate and predictions."""
     ours.fit(X, y, **fit)
     peer.fit(X, y, **fit)
@@ -322,7 +316,7 @@ GRID = {"C": [1.0, 0.1, 10.0], "gamma": [0.02, 0.2]}
     ],
     ids=["C and gamma", "scale", "a list", "linear", "weights", "poly", "none"],
 )
-def test_any_grid_is_searched_as_grid_search_cv_does(grid: Any) -> None:
+def test_any_grid_is_searched_as_grid_search_cv_does(grid):
     ours = SVMGridSearch(param_grid=grid, cv=4, tol=1e-6)
     same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), grid, cv=4), WINE, KINDS)
     np.testing.assert_array_equal(ours.predict(WINE), ours.best_estimator_.predict(WINE))
@@ -342,7 +336,7 @@ def test_any_grid_is_searched_as_grid_search_cv_does(grid: Any) -> None:
     ids=["list", "dict", "no refit", "callable refit", "name", "callable", "several in one"],
 )
 @pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_any_scoring_is_that_of_grid_search_cv(scoring: Any, refit: Any, train: bool) -> None:
+def test_any_scoring_is_that_of_grid_search_cv(scoring, refit, train):
     options = {"scoring": scoring, "refit": refit, "return_train_score": train, "cv": 3}
     ours = SVMGridSearch(param_grid=GRID, tol=1e-6, **options)
     same_as_its_peer(ours, GridSearchCV(SVC(tol=1e-6), GRID, **options), WINE, KINDS, atol=3e-3)
@@ -351,11 +345,11 @@ def test_any_scoring_is_that_of_grid_search_cv(scoring: Any, refit: Any, train: 
 
 
 def test_scores_of_answers_take_the_path_and_callables_do_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     fits, fit = [], PathSVC.fit
 
-    def counted(self: PathSVC, *arguments: Any) -> PathSVC:
+    def counted(self, *arguments):
         fits.append(1)
         return fit(self, *arguments)
 
@@ -367,7 +361,7 @@ def test_scores_of_answers_take_the_path_and_callables_do_not(
     assert len(fits) == 2 + 2 * 3 + 1
 
 
-def test_scorers_of_probabilities_get_calibrated_fits() -> None:
+def test_scorers_of_probabilities_get_calibrated_fits():
     ours = SVMGridSearch([0.1, 1.0], [0.02], cv=3, scoring="neg_log_loss").fit(WINE, KINDS)
     peer = GridSearchCV(
         CalibratedClassifierCV(SVC(gamma=0.02), ensemble=False),
@@ -383,7 +377,7 @@ def test_scorers_of_probabilities_get_calibrated_fits() -> None:
 
 @pytest.mark.parametrize("scoring", [None, "f1_macro"])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_sample_weights_are_those_of_grid_search_cv(scoring: Any, class_weight: Any) -> None:
+def test_sample_weights_are_those_of_grid_search_cv(scoring, class_weight):
     weights = np.random.default_rng(0).integers(0, 4, len(KINDS)) * 0.5
     options = {"scoring": scoring, "cv": 4}
     ours = SVMGridSearch(param_grid=GRID, tol=1e-6, class_weight=class_weight, **options)
@@ -394,7 +388,7 @@ def test_sample_weights_are_those_of_grid_search_cv(scoring: Any, class_weight: 
     )
 
 
-def test_sparse_rows_and_tables_are_taken_as_grid_search_cv_does() -> None:
+def test_sparse_rows_and_tables_are_taken_as_grid_search_cv_does():
     sparse = csr_matrix(np.where(np.abs(WINE) > 1, WINE, 0))
     peer = GridSearchCV(SVC(tol=1e-6), GRID, cv=3)
     same_as_its_peer(SVMGridSearch(param_grid=GRID, cv=3, tol=1e-6), peer, sparse, KINDS)
@@ -407,8 +401,8 @@ def test_sparse_rows_and_tables_are_taken_as_grid_search_cv_does() -> None:
         ours.predict(table.rename(columns={"f0": "g0"}))
 
 
-def test_kernels_that_are_given_are_searched_by_the_path() -> None:
-    def half(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def test_kernels_that_are_given_are_searched_by_the_path():
+    def half(A, B):
         return rbf_kernel(A, B, gamma=0.05)
 
     K, grid = half(WINE, WINE), {"C": [0.1, 1.0, 10.0]}
@@ -422,14 +416,14 @@ def test_kernels_that_are_given_are_searched_by_the_path() -> None:
         np.testing.assert_array_equal(ours.predict(rows), peer.predict(WINE))
 
 
-def test_folds_may_come_from_a_generator() -> None:
+def test_folds_may_come_from_a_generator():
     folds = (fold for fold in StratifiedKFold(3).split(X, y))
     search = SVMGridSearch(C, GAMMA, cv=folds).fit(X, y)
     assert search.n_splits_ == 3
 
 
 @pytest.mark.parametrize("solver", ["path", "sklearn"])
-def test_a_training_part_may_lack_a_class(solver: str) -> None:
+def test_a_training_part_may_lack_a_class(solver):
     width = make_scorer(lambda y, values: values.ndim, response_method="decision_function")
     folds = [(np.flatnonzero(KINDS != 1), np.arange(0, 178, 5)), (np.arange(178), np.arange(9))]
     for scoring in ("accuracy", width):
@@ -439,7 +433,7 @@ def test_a_training_part_may_lack_a_class(solver: str) -> None:
         )
 
 
-def test_folds_may_be_masks() -> None:
+def test_folds_may_be_masks():
     half = np.arange(len(KINDS)) % 2 == 0
     masks = [(half, ~half), (~half, half)]
     indices = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in masks]
@@ -452,11 +446,11 @@ def test_folds_may_be_masks() -> None:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def calls(monkeypatch):
     """What the path is asked for."""
-    recorded: list[dict[str, Any]] = []
+    recorded = []
 
-    def noted(X: Any, y: Any, gammas: Any, *arguments: Any, **options: Any) -> Any:
+    def noted(X, y, gammas, *arguments, **options):
         recorded.append({"gammas": gammas, **options})
         return solve_path(X, y, gammas, *arguments, **options)
 
@@ -464,19 +458,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return recorded
 
 
-def test_a_linear_kernel_is_fitted_for_one_gamma(calls: list[dict[str, Any]]) -> None:
+def test_a_linear_kernel_is_fitted_for_one_gamma(calls):
     search = SVMGridSearch([0.1, 1.0], [1e-3, 1e-2, 1e-1], kernel="linear").fit(WINE, KINDS)
     assert [call["gammas"] for call in calls] == [(1.0,)]
     assert len(search.cv_results_["params"]) == 6
     assert search.best_params_["gamma"] == 1e-3
 
 
-def test_threads_are_as_many_as_asked(calls: list[dict[str, Any]]) -> None:
+def test_threads_are_as_many_as_asked(calls):
     for n_jobs in (1, 3, -1, None):
         SVMGridSearch([1.0], [0.1], n_jobs=n_jobs).fit(WINE, KINDS)
     assert [call["n_threads"] for call in calls] == [1, 3, available_cores(), available_cores()]
 
 
-def test_fits_that_did_not_converge_are_counted() -> None:
+def test_fits_that_did_not_converge_are_counted():
     with pytest.warns(ConvergenceWarning, match="of 6 fits did not converge within max_iter=2"):
         SVMGridSearch([10.0, 1000.0], [0.1], cv=3, max_iter=2, refit=False).fit(WINE, KINDS)

@@ -12,7 +12,7 @@ LIMIT = "PLEASINGLY_CHAOS_BYTES"
 SECONDS_TO_BE_ENDED = 30
 
 
-def take_memory(number: int, frame: object) -> None:
+def take_memory(number, frame):
     """Take and touch memory, 16 MiB at a time."""
     taken = []
     for _ in range(int(os.environ[LIMIT]) >> 24):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import dask
 import pytest
@@ -14,7 +13,7 @@ from cluster_setup.security import write_keys
 Refusal = Callable[..., str]
 
 
-def test_no_scheduler_at_the_address(refusal: Refusal) -> None:
+def test_no_scheduler_at_the_address(refusal):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -24,7 +23,7 @@ def test_no_scheduler_at_the_address(refusal: Refusal) -> None:
     assert "with a port of at most 65535" in refusal("tcp://nowhere")
 
 
-def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, refusal: Refusal) -> None:
+def test_a_scheduler_without_workers(monkeypatch, refusal):
     monkeypatch.setattr(waits, "SECONDS_FOR_WORKERS", 0.5)
     with LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
         words = refusal(cluster.scheduler_address)
@@ -32,7 +31,7 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch, refusal: R
 
 
 @pytest.mark.parametrize("protocol", ["tcp://", "tls://"])
-def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: str) -> None:
+def test_a_running_scheduler_is_used_and_left_running(tmp_path, protocol):
     keys = write_keys(tmp_path)
     tls = keys.get_tls_config_for_role("client")
     setting = "distributed.comm.tls"
@@ -59,8 +58,8 @@ def test_a_running_scheduler_is_used_and_left_running(tmp_path: Path, protocol: 
 
 @pytest.mark.parametrize("protocol", ["tcp", "tls", "ws"])
 def test_what_takes_a_connection_and_says_nothing_is_not_waited_for(
-    protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
-) -> None:
+    protocol, tmp_path, monkeypatch, refusal
+):
     monkeypatch.setattr(waits, "SECONDS_TO_ANSWER", 1)
     keys = write_keys(tmp_path).get_tls_config_for_role("client")
     tls_settings = {
@@ -85,9 +84,7 @@ def test_what_takes_a_connection_and_says_nothing_is_not_waited_for(
         ({"ca-file": "gone.pem"}, "DASK_DISTRIBUTED__COMM__TLS__CA_FILE", "gone.pem"),
     ],
 )
-def test_an_encrypted_address_needs_a_certificate(
-    settings: dict[str, str], variable: str, value: str, refusal: Refusal
-) -> None:
+def test_an_encrypted_address_needs_a_certificate(settings, variable, value, refusal):
     tls_settings = {f"distributed.comm.tls.{name}": file for name, file in settings.items()}
     with dask.config.set(tls_settings):
         words = refusal("tls://127.0.0.1:1")

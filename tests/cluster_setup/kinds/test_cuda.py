@@ -3,8 +3,6 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import dask
 import pytest
@@ -28,7 +26,7 @@ SMALL = Card("T1000", "GPU-s", 4, (7, 5))
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(monkeypatch):
     monkeypatch.setattr(cuda, "is_installed", lambda: True)
 
 
@@ -37,32 +35,30 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     [([], True, "local"), ([H200], False, "local"), ([H200], True, "cuda")],
 )
 def test_auto_takes_the_gpus_where_they_can_be_used(
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    cards: list[Card],
-    installed: bool,
-    kind: str,
-) -> None:
+    machine,
+    monkeypatch,
+    cards,
+    installed,
+    kind,
+):
     machine(*cards)
     monkeypatch.setattr(cuda, "is_installed", lambda: installed)
     assert resolve_kind("auto") == kind
 
 
-def test_cuda_without_a_gpu(machine: Machine, refusal: Refusal) -> None:
+def test_cuda_without_a_gpu(machine, refusal):
     machine()
     assert refusal("cuda").startswith("--cluster cuda needs a GPU, but NVML sees none here; use")
 
 
-def test_cuda_without_dask_cuda(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
-) -> None:
+def test_cuda_without_dask_cuda(machine, monkeypatch, refusal):
     machine(H200)
     monkeypatch.setattr(cuda, "is_installed", lambda: False)
     assert "needs dask-cuda, which is not installed here; run " in refusal("cuda")
 
 
 @pytest.mark.usefixtures("installed")
-def test_cuda_with_more_workers_than_gpus_of_use(machine: Machine, refusal: Refusal) -> None:
+def test_cuda_with_more_workers_than_gpus_of_use(machine, refusal):
     machine(H200, OLD)
     assert "--workers must be at most 1 with --cluster cuda" in refusal("cuda", workers=2)
 
@@ -86,15 +82,15 @@ UPDATE, REINSTALL = "update the driver, run ", "run "
 )
 @pytest.mark.usefixtures("installed")
 def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed_and_what_helps(
-    machine: Machine,
-    refusal: Refusal,
-    tmp_path: Path,
-    package: str,
-    driver: str,
-    capability: tuple[int, int],
-    obstacle: str,
-    way: str,
-) -> None:
+    machine,
+    refusal,
+    tmp_path,
+    package,
+    driver,
+    capability,
+    obstacle,
+    way,
+):
     machine(Card("a card", "GPU-a", 8, capability), driver=driver, package=package)
     options = ClusterOptions("threads", device="gpu")
     if not obstacle:
@@ -111,9 +107,7 @@ def test_a_driver_and_a_gpu_too_old_are_named_beside_what_is_needed_and_what_hel
         opened(options, tmp_path, False).__enter__()
 
 
-def test_a_process_whose_first_gpu_is_too_old_is_told_of_the_other(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_a_process_whose_first_gpu_is_too_old_is_told_of_the_other(machine, tmp_path):
     machine(OLD, H200)
     message = "found 6.1, at .*; take CUDA_VISIBLE_DEVICES=GPU-h, or use device='cpu'"
     with pytest.raises(InputError, match=message):
@@ -121,25 +115,23 @@ def test_a_process_whose_first_gpu_is_too_old_is_told_of_the_other(
 
 
 @pytest.fixture
-def worker_options(
-    machine: Machine, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
+def worker_options(machine, installed, monkeypatch):
     """What dask-cuda is asked for, which is not there."""
     machine(H200, TWIN)
-    keywords: dict[str, Any] = {}
+    keywords = {}
 
     class LocalCUDACluster(LocalCluster):
-        def __init__(self, **options: object) -> None:
+        def __init__(self, **options):
             keywords.update(options)
             super().__init__(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
 
     module = types.ModuleType("dask_cuda")
-    module.LocalCUDACluster = LocalCUDACluster  # type: ignore[attr-defined]
+    module.LocalCUDACluster = LocalCUDACluster
     monkeypatch.setitem(sys.modules, "dask_cuda", module)
     return keywords
 
 
-def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(worker_options: dict[str, Any]) -> None:
+def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(worker_options):
     with open_cluster("cuda") as client:
         assert client.status == "running"
     assert worker_options["CUDA_VISIBLE_DEVICES"] == ["GPU-h", "GPU-i"]
@@ -151,7 +143,7 @@ def test_cuda_asks_for_one_worker_a_gpu_and_no_spilling(worker_options: dict[str
     assert not any(name.startswith("rmm") for name in worker_options)
 
 
-def test_dasks_settings_ask_for_ucx(worker_options: dict[str, Any]) -> None:
+def test_dasks_settings_ask_for_ucx(worker_options):
     settings = {"distributed.comm.default-scheme": "ucx"}
     with dask.config.set(settings), open_cluster("cuda", tls=False):
         pass
@@ -159,9 +151,7 @@ def test_dasks_settings_ask_for_ucx(worker_options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("torch", ["13.0", None, "not installed"])
-def test_one_pool_serves_all_that_are_installed_for_cuda(
-    worker_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, torch: str | None
-) -> None:
+def test_one_pool_serves_all_that_are_installed_for_cuda(worker_options, monkeypatch, torch):
     module = None if torch == "not installed" else types.SimpleNamespace(cuda=torch)
     monkeypatch.setitem(sys.modules, "torch.version", module)
     with open_cluster("cuda", rmm_pool="0.8"):
@@ -186,14 +176,14 @@ def test_one_pool_serves_all_that_are_installed_for_cuda(
     ],
 )
 def test_gpus_too_old_or_too_small_are_left_out_and_named(
-    machine: Machine,
-    worker_options: dict[str, Any],
-    cards: list[Card],
-    options: dict[str, Any],
-    taken: list[str],
-    message: str,
-) -> None:
-    def too_small(n_bytes: int) -> str:
+    machine,
+    worker_options,
+    cards,
+    options,
+    taken,
+    message,
+):
+    def too_small(n_bytes):
         return "needs 9 GB" if n_bytes < 9e9 else ""
 
     machine(*dict.fromkeys(cards))
@@ -206,9 +196,7 @@ def test_gpus_too_old_or_too_small_are_left_out_and_named(
     assert all(line.startswith("left out   ") for line in lines)
 
 
-def test_slices_have_workers_and_a_share_of_their_own_memory(
-    machine: Machine, worker_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_have_workers_and_a_share_of_their_own_memory(machine, worker_options, monkeypatch):
     parts = [Card(f"A100 MIG {n}", f"MIG-{n}", 10 * n) for n in (1, 2)]
     machine(Card("A100", "GPU-a", 40, (8, 0), slices=parts))
     monkeypatch.setitem(sys.modules, "torch.version", None)
@@ -219,11 +207,11 @@ def test_slices_have_workers_and_a_share_of_their_own_memory(
 
 
 def test_numbers_in_an_order_of_cudas_own_are_refused(
-    machine: Machine,
-    worker_options: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    refusal: Refusal,
-) -> None:
+    machine,
+    worker_options,
+    monkeypatch,
+    refusal,
+):
     machine(OLD, H200)
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     with open_cluster("cuda"):  # by UUID

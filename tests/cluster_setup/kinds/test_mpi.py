@@ -2,19 +2,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
-
-import pytest
 
 from cluster_setup import ClusterOptions
 from cluster_setup.kinds.mpi import _take_one_gpu
 from tests.cluster_setup.nvml_stand_in import Card
 
 
-def test_ranks_of_a_node_share_the_gpus_of_use(
-    machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_of_a_node_share_the_gpus_of_use(machine, monkeypatch):
     machine(Card("GTX 1050", "GPU-o", 4, (6, 1)), Card("H200", "GPU-h"), Card("H200", "GPU-i"))
     monkeypatch.setitem(
         sys.modules, "mpi4py", SimpleNamespace(MPI=SimpleNamespace(COMM_TYPE_SHARED=1))

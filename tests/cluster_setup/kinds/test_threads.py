@@ -11,7 +11,7 @@ from cluster_setup import open_cluster
 from cluster_setup.shutdown import threads_left
 
 
-def test_tasks_run_in_this_process_and_no_port_is_opened() -> None:
+def test_tasks_run_in_this_process_and_no_port_is_opened():
     before = _ports()
     with open_cluster("threads", 2) as client:
         assert client.scheduler.address.startswith("inproc://")
@@ -20,13 +20,13 @@ def test_tasks_run_in_this_process_and_no_port_is_opened() -> None:
         assert _ports() == before
 
 
-def test_it_shows_its_dashboard_where_that_is_asked_for() -> None:
+def test_it_shows_its_dashboard_where_that_is_asked_for():
     with open_cluster("threads", 1, dashboard="0") as client:
         page = urlopen(client.dashboard_link).read().decode()
     assert "Dask" in page
 
 
-def _ports() -> set[int]:
+def _ports():
     here = psutil.Process().net_connections("inet")
     return {connection.laddr.port for connection in here if connection.status == psutil.CONN_LISTEN}
 
@@ -34,13 +34,13 @@ def _ports() -> set[int]:
 BEGUN, GOES_ON = threading.Event(), threading.Event()
 
 
-def compute() -> None:
+def compute():
     BEGUN.set()
     GOES_ON.wait()
 
 
-def test_who_leaves_early_does_not_wait_for_what_computes() -> None:
-    def interrupted() -> None:
+def test_who_leaves_early_does_not_wait_for_what_computes():
+    def interrupted():
         with open_cluster("threads", 1) as client:
             future = client.submit(compute)
             BEGUN.wait()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import Any
 
 
-async def next_is_killed(nanny: Any) -> None:
+async def next_is_killed(nanny):
     """Kill the worker that a nanny has or is about to have; wait until it is gone."""
     while (pid := nanny.pid) is None:
         await asyncio.sleep(0.001)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
@@ -27,11 +25,11 @@ from tests.cluster_setup.nvml_stand_in import Card
     ],
 )
 def test_visible_gpus_are_cudas(
-    machine: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    visible: str | None,
-    names: list[str],
-) -> None:
+    machine,
+    monkeypatch,
+    visible,
+    names,
+):
     parts = [Card("B1", "MIG-b1"), Card("B2", "MIG-b2")]
     machine(Card("A", "GPU-aa1"), Card("B", "GPU-bb2", slices=parts), Card("C", "GPU-cc3"))
     if visible is not None:
@@ -39,16 +37,16 @@ def test_visible_gpus_are_cudas(
     assert [gpu.name for gpu in visible_gpus()] == names
 
 
-def test_a_gpu_whose_slices_are_still_to_be_made_is_none(machine: Callable[..., None]) -> None:
+def test_a_gpu_whose_slices_are_still_to_be_made_is_none(machine):
     class Sliced(list):
-        def __bool__(self) -> bool:
+        def __bool__(self):
             return True
 
     machine(Card("A", "GPU-a", slices=Sliced()), Card("B", "GPU-b", slices=[]))
     assert [gpu.name for gpu in visible_gpus()] == ["B"]
 
 
-def test_a_job_uses_the_cores_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_uses_the_cores_it_asked_for(monkeypatch):
     monkeypatch.setattr("joblib.cpu_count", lambda: 8)
     for name in ("SLURM_CPUS_PER_TASK", "NSLOTS", "NCPUS"):
         monkeypatch.delenv(name, raising=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +16,7 @@ THIS = os.getpid()
 
 
 @pytest.fixture(autouse=True)
-def cards(monkeypatch: pytest.MonkeyPatch, machine: Callable[..., None]) -> list[Card]:
+def cards(monkeypatch, machine):
     """Three GPUs, one of them sliced; this process uses them by cupy."""
     part = Card("C1", "MIG-7", used=70, processes=((1, 7), (THIS, 11)))
     cards = [
@@ -34,24 +33,20 @@ def cards(monkeypatch: pytest.MonkeyPatch, machine: Callable[..., None]) -> list
     ("visible", "held"),
     [("0,1", 300), ("1,0", 45), ("GPU-1", 45), ("MIG-7", 11), ("2", 11), ("", None)],
 )
-def test_it_is_that_of_the_gpu_that_the_process_computes_on(
-    monkeypatch: pytest.MonkeyPatch, visible: str, held: int | None
-) -> None:
+def test_it_is_that_of_the_gpu_that_the_process_computes_on(monkeypatch, visible, held):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_memory_held() == held
 
 
 @pytest.mark.parametrize("listed", [(), ((1, 7),), ((THIS, None),)])
-def test_where_nvml_does_not_know_this_process_it_is_that_of_all(
-    cards: list[Card], listed: tuple[tuple[int, int | None], ...]
-) -> None:
+def test_where_nvml_does_not_know_this_process_it_is_that_of_all(cards, listed):
     cards[0].processes = listed
     assert gpu_memory_held() == 9000
 
 
 def test_a_process_that_uses_no_gpu_holds_none_of_its_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delitem(sys.modules, "cupy")
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert gpu_memory_held() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import Any
 
 import dask
 import pytest
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 
 @pytest.mark.slow
-def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
+def test_a_worker_whose_nanny_is_dropped_comes_back():
     # So short that Dask drops the nanny before the successor of its worker has registered.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}),
@@ -34,13 +33,13 @@ def test_a_worker_whose_nanny_is_dropped_comes_back() -> None:
     assert len(set(before.values()) & set(after.values())) == 1
 
 
-async def _one_is_dropped(cluster: Any) -> None:
+async def _one_is_dropped(cluster):
     while len(cluster.scheduler_info["workers"]) == 2:
         await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow
-def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed() -> None:
+def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed():
     # What each of them leaves behind takes what the nanny should hear of the next.
     with open_cluster("local", 1) as client:
         (nanny,) = client.cluster.workers.values()
@@ -50,6 +49,6 @@ def test_a_worker_killed_again_and_again_while_it_starts_can_be_closed() -> None
         client.sync(_nanny_knows, nanny)
 
 
-async def _nanny_knows(nanny: Any) -> None:
+async def _nanny_knows(nanny):
     while nanny.process is None or nanny.process.status is not Status.running:
         await asyncio.sleep(0.05)

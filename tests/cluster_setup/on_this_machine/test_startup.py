@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -25,7 +24,7 @@ from .nannies import next_is_killed
 pytestmark = pytest.mark.usefixtures("spawned_workers")
 
 
-def test_workers_that_die_while_they_start_are_started_again() -> None:
+def test_workers_that_die_while_they_start_are_started_again():
     start = Mock(side_effect=[RuntimeError("Nanny failed to start."), whole := Mock()])
     with start_cluster("local", start) as cluster:
         assert cluster is whole
@@ -34,7 +33,7 @@ def test_workers_that_die_while_they_start_are_started_again() -> None:
     assert whole.close.call_count == 1
 
 
-def test_workers_that_never_start_are_one_line() -> None:
+def test_workers_that_never_start_are_one_line():
     error = RuntimeError("Cluster failed to start")
     error.__cause__ = MemoryError("no\nmore")
     start = Mock(side_effect=error)
@@ -48,7 +47,7 @@ def test_workers_that_never_start_are_one_line() -> None:
 
 
 @pytest.fixture
-def default_signals() -> Iterator[None]:
+def default_signals():
     """Python's own handlers, whatever a library, a shell or nohup has put in their place."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,15 +58,15 @@ def default_signals() -> Iterator[None]:
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", HANDLED, ids=lambda number: number.name)
-def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int) -> None:
+def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number):
     closed = []
 
     class Slow:
-        def __init__(self) -> None:
+        def __init__(self):
             signal.raise_signal(number)  # as Ctrl-C in the midst of it
             self.whole = True
 
-        def close(self, timeout: float) -> None:
+        def close(self, timeout):
             closed.append(self.whole)
 
     with pytest.raises(KeyboardInterrupt), interrupted_once(), start_cluster("local", Slow):
@@ -76,8 +75,8 @@ def test_an_interrupt_while_a_cluster_starts_closes_the_whole_of_it(number: int)
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_an_interrupted_start_that_fails_is_not_tried_again() -> None:
-    def fails() -> None:
+def test_an_interrupted_start_that_fails_is_not_tried_again():
+    def fails():
         signal.raise_signal(signal.SIGINT)
         raise RuntimeError("Cluster failed to start")
 
@@ -104,7 +103,7 @@ with open_cluster("local", 2, dashboard="off") as client:
 @pytest.mark.parametrize(
     "typed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["file", "stdin"]
 )
-def test_a_script_without_a_main_guard_runs_once(tmp_path: Path, typed: bool) -> None:
+def test_a_script_without_a_main_guard_runs_once(tmp_path, typed):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py") if typed else "-"],
@@ -134,7 +133,7 @@ process.join()
 """
 
 
-def test_a_process_that_imports_the_script_opens_no_cluster(tmp_path: Path) -> None:
+def test_a_process_that_imports_the_script_opens_no_cluster(tmp_path):
     (tmp_path / "script.py").write_text(SPAWNS)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")],
@@ -154,7 +153,7 @@ if "--multiprocessing-fork" in sys.orig_argv:
 
 
 @pytest.mark.slow
-def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
+def test_sigterm_ends_a_start_that_hangs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     (tmp_path / "script.py").write_text(SCRIPT)
     process = subprocess.Popen(
@@ -175,7 +174,7 @@ def test_sigterm_ends_a_start_that_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, as Linux has it")
-def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
+def test_no_worker_hears_ctrl_c_from_its_birth_on():
     with open_cluster("local", 1) as client:
         (nanny,) = client.cluster.workers.values()
         first = nanny.pid
@@ -187,7 +186,7 @@ def test_no_worker_hears_ctrl_c_from_its_birth_on() -> None:
     assert not _is_deaf(os.getpid())
 
 
-def _is_deaf(pid: int) -> bool:
+def _is_deaf(pid):
     status = Path(f"/proc/{pid}/status").read_text()
     blocked = re.search(r"SigBlk:\s*([0-9a-f]+)", status)
     assert blocked

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def lines(kind: str, **options: object) -> list[str]:
-    text = render(kind, **options)  # type: ignore[arg-type]
+def lines(kind, **options):
+    text = render(kind, **options)
     assert text is not None
     return text.splitlines()
 
 
-def test_a_script_is_written_where_nothing_has_imported_dask_distributed() -> None:
+def test_a_script_is_written_where_nothing_has_imported_dask_distributed():
     code = "from cluster_setup import render; print(render('slurm', tls=False))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
@@ -34,7 +34,7 @@ def test_a_script_is_written_where_nothing_has_imported_dask_distributed() -> No
     assert " tcp://SCHEDULER " in done.stdout
 
 
-def test_a_gpu_job_of_slurm(tmp_path: Path) -> None:
+def test_a_gpu_job_of_slurm(tmp_path):
     job = lines("slurm", profile="sulis")
     assert "#SBATCH -p gpu" in job
     assert "#SBATCH --gres=gpu:ampere_a100:1" in job
@@ -51,17 +51,17 @@ def test_a_gpu_job_of_slurm(tmp_path: Path) -> None:
     assert "--tls-key " in worker
 
 
-def test_workers_leave_before_the_walltime_and_not_together() -> None:
+def test_workers_leave_before_the_walltime_and_not_together():
     job = lines("slurm", profile="sulis")
     assert "export DASK_DISTRIBUTED__WORKER__LIFETIME__DURATION=171600s" in job  # 20 min before
     assert "export DASK_DISTRIBUTED__WORKER__LIFETIME__STAGGER=600s" in job
 
 
-def test_a_worker_does_not_pause_for_ever() -> None:
+def test_a_worker_does_not_pause_for_ever():
     assert "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False" in lines("slurm", profile="sulis")
 
 
-def test_a_cpu_job_of_slurm() -> None:
+def test_a_cpu_job_of_slurm():
     job = lines("slurm", profile="sulis", device="cpu")
     assert "#SBATCH -p compute" in job
     assert not any("--gres" in line for line in job)
@@ -69,7 +69,7 @@ def test_a_cpu_job_of_slurm() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ucx"])
-def test_a_job_without_tls(scheme: str) -> None:
+def test_a_job_without_tls(scheme):
     with dask.config.set({"distributed.comm.default-scheme": scheme}):
         text = "\n".join(lines("slurm", tls=False))
         assert "tls://SCHEDULER" in "\n".join(lines("slurm"))
@@ -78,12 +78,12 @@ def test_a_job_without_tls(scheme: str) -> None:
     assert "--tls" not in text
 
 
-def test_a_workers_web_pages_are_for_its_node_alone() -> None:
+def test_a_workers_web_pages_are_for_its_node_alone():
     for kind in ("slurm", "pbs", "sge"):
         assert "--no-dashboard --dashboard-address 127.0.0.1:0" in "\n".join(lines(kind))
 
 
-def test_a_job_of_grid_engine() -> None:
+def test_a_job_of_grid_engine():
     job = lines("sge", profile="apocrita")
     assert job[0].startswith("#!")
     for line in ("#$ -l h_rt=240:00:00", "#$ -l gpu=1", "#$ -pe smp 8", "#$ -l h_vmem=11G"):
@@ -91,14 +91,14 @@ def test_a_job_of_grid_engine() -> None:
     assert not any(line == "#$ -l gpu=1" for line in lines("sge", device="cpu"))
 
 
-def test_a_job_of_pbs() -> None:
+def test_a_job_of_pbs():
     job = lines("pbs")
     assert "#PBS -l select=1:ncpus=8:mem=32768mb:ngpus=1" in job
     assert "#PBS -l walltime=04:00:00" in job
     assert "#PBS -l select=1:ncpus=8:mem=32768mb" in lines("pbs", device="cpu")
 
 
-def test_the_profiles_own_lines_are_there(tmp_path: Path) -> None:
+def test_the_profiles_own_lines_are_there(tmp_path):
     profile = tmp_path / "site.yaml"
     profile.write_text(
         "queue: slurm\naccount: a1\nprologue: [module load CUDA]\npython: /opt/py\n"
@@ -113,7 +113,7 @@ def test_the_profiles_own_lines_are_there(tmp_path: Path) -> None:
     assert "--local-directory /scratch" in worker
 
 
-def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path):
     profile = tmp_path / "site.yaml"
     profile.write_text("queue: slurm\ndirectives: ['#SBATCH --qos=a', '#SBATCH\t-x n1', '-c 2']\n")
     job = lines("slurm", profile=str(profile))
@@ -134,8 +134,8 @@ def test_lines_of_a_job_script_are_taken_as_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_a_walltime_is_written_as_its_queue_knows_it(
-    tmp_path: Path, walltime: str, slurm: str, other_queues: str, lifetime: int
-) -> None:
+    tmp_path, walltime, slurm, other_queues, lifetime
+):
     profile = tmp_path / "site.yaml"
     for queue, line in {
         "slurm": f"#SBATCH -t {slurm}",
@@ -160,8 +160,8 @@ def test_a_walltime_is_written_as_its_queue_knows_it(
     ],
 )
 def test_memory_is_what_the_profile_says_and_a_worker_has_no_more(
-    tmp_path: Path, memory: str, slurm: str, pbs: int, worker: str
-) -> None:
+    tmp_path, memory, slurm, pbs, worker
+):
     profile = tmp_path / "site.yaml"
     profile.write_text(f"queue: slurm\nmemory: {memory}\n")
     job = lines("slurm", profile=str(profile))
@@ -174,7 +174,7 @@ def test_memory_is_what_the_profile_says_and_a_worker_has_no_more(
 ODD = ["/a b", "/it's", '/q"q', "/100% %j", "/#1 $", "/x;y&z|(w)*?", "/é  ü", "/\u2019!"]
 
 
-def words_of_the_worker(tmp_path: Path, **keys: object) -> tuple[list[str], str]:
+def words_of_the_worker(tmp_path, **keys):
     """Run a job of Slurm by bash; give the words its Python gets, and what bash complains of."""
     python = tmp_path / "my it's $1" / "python"
     python.parent.mkdir()
@@ -193,7 +193,7 @@ def words_of_the_worker(tmp_path: Path, **keys: object) -> tuple[list[str], str]
 
 
 @pytest.mark.parametrize("path", ODD)
-def test_paths_reach_the_worker_as_they_are(tmp_path: Path, path: str) -> None:
+def test_paths_reach_the_worker_as_they_are(tmp_path, path):
     words, _ = words_of_the_worker(tmp_path, shared_folder=path, local_directory=path)
     arguments = dict(pairwise(words))
     assert arguments["--local-directory"] == path
@@ -211,20 +211,20 @@ def test_paths_reach_the_worker_as_they_are(tmp_path: Path, path: str) -> None:
         ("~", "/h"),
     ],
 )
-def test_variables_of_a_node_are_filled_in_there(tmp_path: Path, text: str, path: str) -> None:
+def test_variables_of_a_node_are_filled_in_there(tmp_path, text, path):
     assert (
         dict(pairwise(words_of_the_worker(tmp_path, local_directory=text)[0]))["--local-directory"]
         == path
     )
 
 
-def test_a_variable_that_is_not_set_on_the_node_ends_the_job(tmp_path: Path) -> None:
+def test_a_variable_that_is_not_set_on_the_node_ends_the_job(tmp_path):
     words, error = words_of_the_worker(tmp_path, local_directory="$OF_NO_ONE/x")
     assert words == []
     assert "OF_NO_ONE: is not set on the node; correct local_directory in the profile" in error
 
 
-def test_a_python_with_a_blank_in_its_path_is_no_command(tmp_path: Path) -> None:
+def test_a_python_with_a_blank_in_its_path_is_no_command(tmp_path):
     python = tmp_path / "my env" / "python"
     python.parent.mkdir()
     python.touch()
@@ -247,22 +247,20 @@ def test_a_python_with_a_blank_in_its_path_is_no_command(tmp_path: Path) -> None
         ('/it\'s "q" #1', '"/it\'s \\"q\\" #1/RUN/%j.log"'),
     ],
 )
-def test_the_log_of_slurm_is_named_as_sbatch_reads_it(
-    tmp_path: Path, folder: str, output: str
-) -> None:
+def test_the_log_of_slurm_is_named_as_sbatch_reads_it(tmp_path, folder, output):
     profile = tmp_path / "site.yaml"
     profile.write_text(json.dumps({"queue": "slurm", "shared_folder": folder}))
     assert f"#SBATCH --output={output}" in lines("slurm", profile=str(profile))
 
 
-def test_a_gpu_where_the_profile_has_none(tmp_path: Path) -> None:
+def test_a_gpu_where_the_profile_has_none(tmp_path):
     profile = tmp_path / "site.yaml"
     profile.write_text("queue: slurm\n")
     with pytest.raises(ClusterError, match="--device gpu needs gres in the profile"):
         render("slurm", profile=str(profile), device="gpu")
 
 
-def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path: Path) -> None:
+def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path):
     profile = tmp_path / "site.yaml"
     profile.write_text("queue: slurm\ngres: gpu:1\nrmm_pool: 0.8\n")
     on = "--rmm-track-allocations --set-rmm-allocator-for-libs cupy"
@@ -273,13 +271,13 @@ def test_a_pool_of_rmm_by_option_goes_before_the_profiles(tmp_path: Path) -> Non
         assert "rmm" not in "\n".join(lines("slurm", **without))
 
 
-def test_a_pool_of_rmm_where_jobs_have_no_gpu(tmp_path: Path) -> None:
+def test_a_pool_of_rmm_where_jobs_have_no_gpu(tmp_path):
     profile = tmp_path / "site.yaml"
     profile.write_text("queue: slurm\n")
     with pytest.raises(ClusterError, match="--rmm-pool needs workers with a GPU, got 8GB for jobs"):
         render("slurm", rmm_pool="8GB", profile=str(profile))
 
 
-def test_kinds_without_jobs_have_no_script() -> None:
+def test_kinds_without_jobs_have_no_script():
     assert render("local") is None
     assert render("tcp://node1:8786") is None

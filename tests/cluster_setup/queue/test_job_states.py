@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from cluster_setup.kinds import pbs, sge, slurm
 from cluster_setup.kinds.slurm import QUEUE
 from cluster_setup.profiles import Profile
 from cluster_setup.queue import kept_log
-from cluster_setup.queue.jobs import Queue
 
 SQUEUE = """\
 7|RUNNING|None
@@ -67,9 +65,7 @@ job-ID  prior   name       user         state submit/start at     queue        s
         ),
     ],
 )
-def test_the_words_of_a_queue_are_understood(
-    queue: Queue, output: str, states: dict[str, tuple[bool, str]]
-) -> None:
+def test_the_words_of_a_queue_are_understood(queue, output, states):
     parsed_states = {
         job: (state.waits, state.reason, *([state.obstacle.command] if state.obstacle else []))
         for job, state in queue.parse_states(output).items()
@@ -105,7 +101,7 @@ OF_A_SITE = Profile(
         ("DependencyNeverSatisfied", "directives"),
     ],
 )
-def test_jobs_that_will_not_start_by_themselves(reason: str, change: str) -> None:
+def test_jobs_that_will_not_start_by_themselves(reason, change):
     obstacle = slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle
     assert obstacle is not None
     assert obstacle.is_certain
@@ -127,7 +123,7 @@ def test_jobs_that_will_not_start_by_themselves(reason: str, change: str) -> Non
         "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority",
     ],
 )
-def test_jobs_that_only_wait(reason: str) -> None:
+def test_jobs_that_only_wait(reason):
     assert slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle is None
 
 
@@ -142,13 +138,13 @@ def test_jobs_that_only_wait(reason: str) -> None:
         "MaxMemoryPerAccount",
     ],
 )
-def test_a_limit_on_jobs_together_may_pass(reason: str) -> None:
+def test_a_limit_on_jobs_together_may_pass(reason):
     obstacle = slurm.QUEUE.parse_states(f"7|PENDING|{reason}\n")["7"].obstacle
     assert obstacle is not None
     assert not obstacle.is_certain
 
 
-def test_the_way_out_for_a_job_without_a_gpu() -> None:
+def test_the_way_out_for_a_job_without_a_gpu():
     (obstacle,) = (
         state.obstacle for state in slurm.QUEUE.parse_states("7|PENDING|BadConstraints").values()
     )
@@ -160,7 +156,7 @@ def test_the_way_out_for_a_job_without_a_gpu() -> None:
     )
 
 
-def test_the_log_of_a_job_outlives_the_folder_of_its_run(tmp_path: Path) -> None:
+def test_the_log_of_a_job_outlives_the_folder_of_its_run(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     for name in ("17.log", "7.log", "pleasingly.o70"):
@@ -172,7 +168,7 @@ def test_the_log_of_a_job_outlives_the_folder_of_its_run(tmp_path: Path) -> None
     assert kept_log(folder, "8") is None
 
 
-def saying(out: str, err: str, status: int) -> Queue:
+def saying(out, err, status):
     """A queue whose command says this."""
     program = (
         f"import sys; sys.stdout.write({out!r}); sys.stderr.write({err!r}); sys.exit({status})"
@@ -180,7 +176,7 @@ def saying(out: str, err: str, status: int) -> Queue:
     return dataclasses.replace(QUEUE, states_command=lambda jobs: [sys.executable, "-c", program])
 
 
-def test_a_queue_that_does_not_answer_says_nothing() -> None:
+def test_a_queue_that_does_not_answer_says_nothing():
     """Not that the jobs have ended."""
     down = saying("", "slurm_load_jobs error: Unable to contact slurm controller", 1)
     assert asyncio.run(down.states(["7"])) is None
@@ -189,6 +185,6 @@ def test_a_queue_that_does_not_answer_says_nothing() -> None:
     assert asyncio.run(saying("gibberish", "", 0).states(["7"])) is None
 
 
-def test_jobs_that_the_queue_has_forgotten_have_ended() -> None:
+def test_jobs_that_the_queue_has_forgotten_have_ended():
     queue = saying("", "slurm_load_jobs error: Invalid job id specified", 1)
     assert asyncio.run(queue.states(["7"])) == {}

@@ -28,7 +28,7 @@ N, SIDE = 60, 8
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     rng = np.random.default_rng(0)
     for i in range(N):
         path = tmp_path / "images" / f"class{i % 3}" / f"{i:02}.png"
@@ -37,21 +37,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-def loaded(folder: Path, input: str = "stream", **how):
+def loaded(folder, input="stream", **how):
     return load_dataset(str(folder), data_dir=folder.parent / "data", input=input, **how)
 
 
-def feed_of(*parts: RowsOnDisk, directory: Path, **how):
-    messages: list[str] = []
+def feed_of(*parts, directory, **how):
+    messages = []
     how = {"n_workers": 0, **how}
     return RowFeed(parts, directory=str(directory), say=messages.append, **how), messages
 
 
-def joined(parts) -> list[int]:
+def joined(parts):
     return [*itertools.chain.from_iterable(parts)]
 
 
-def in_order(X: RowsOnDisk, feed: RowFeed) -> np.ndarray:
+def in_order(X, feed):
     parts = np.array_split(np.arange(len(X)), 7)
     return np.concatenate([rows.numpy() for rows in feed.blocks(X, parts)])
 
@@ -87,7 +87,7 @@ def test_ranks_share_out_what_one_process_would_see(folder, tmp_path, n_ranks):
     rows = {"X": dataset.X_train, "y": np.arange(len(dataset.X_train))}
     feed, _ = feed_of(dataset.X_train, directory=tmp_path / "cache")
 
-    def seen(batch_size: int, **how) -> list[list[int]]:
+    def seen(batch_size, **how):
         batches = StreamedBatches(rows, feed, batch_size=batch_size, seed=1, **how)
         return [batch.columns["y"].tolist() for batch in batches]
 
@@ -113,10 +113,10 @@ def test_another_goes_on_in_the_midst_of_an_epoch(folder, tmp_path):
 
 
 def test_each_image_is_decoded_once_for_all_ranks_of_a_host(folder, tmp_path, monkeypatch):
-    reads: Counter[int] = Counter()
+    reads = Counter()
     read = ImageStore.read
 
-    def counted(store: ImageStore, unit: int):
+    def counted(store, unit):
         reads[unit] += 1
         return read(store, unit)
 
@@ -187,7 +187,7 @@ def test_without_room_rows_are_read_in_each_epoch(folder, tmp_path, monkeypatch)
 def test_a_disk_that_fills_up_is_said_once_and_what_is_there_is_used(folder, tmp_path, monkeypatch):
     write, n_written = Cache.write, 0
 
-    def full(cache: Cache, *rows) -> None:
+    def full(cache, *rows):
         nonlocal n_written
         n_written += 1
         if n_written > 20:

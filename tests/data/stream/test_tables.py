@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,13 @@ from pipelines.data.stream.rows import RowsOnDisk
 from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import Reading
 from pipelines.errors import InputError
-from pipelines.parallel.problem import TrainingProblem, load_rows
+from pipelines.parallel.problem import load_rows
 
 N = 500
 
 
 @pytest.fixture
-def frame() -> pd.DataFrame:
+def frame():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(N, 3)), columns=list("abc"))
     frame.loc[::40, "b"] = np.nan
@@ -35,12 +34,12 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture
-def path(tmp_path: Path, frame: pd.DataFrame) -> Path:
+def path(tmp_path, frame):
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=60, index=False)
     return tmp_path / "t.parquet"
 
 
-def problem(path: Path, input: str, **how) -> TrainingProblem:
+def problem(path, input, **how):
     settings = {
         "task": None,
         "target": "kind",
@@ -52,7 +51,7 @@ def problem(path: Path, input: str, **how) -> TrainingProblem:
     return load_rows(str(path), "mlp", (8,), **settings)
 
 
-def rows_of(part, tmp_path: Path) -> np.ndarray:
+def rows_of(part, tmp_path):
     X = part["X"]
     if not isinstance(X, RowsOnDisk):
         return X
@@ -91,10 +90,10 @@ def test_classes_are_those_of_all_rows_and_the_rest_is_of_the_sample(
 
 
 def test_each_row_group_is_read_once(path, tmp_path, monkeypatch):
-    reads: Counter[int] = Counter()
+    reads = Counter()
     read = TableStore.read
 
-    def counted(store: TableStore, unit: int):
+    def counted(store, unit):
         reads[unit] += 1
         return read(store, unit)
 
@@ -108,7 +107,7 @@ def test_each_row_group_is_read_once(path, tmp_path, monkeypatch):
 def test_without_a_cache_row_groups_are_held_for_the_next_batch(path, tmp_path, monkeypatch):
     dataset = problem(path, "stream")
     (tmp_path / "file").touch()
-    messages: list[str] = []
+    messages = []
     X = dataset.train["X"]
     feed = RowFeed([X], n_workers=0, directory=str(tmp_path / "file" / "no"), say=messages.append)
     (rows,) = feed.blocks(X, [np.arange(len(X))])
@@ -171,9 +170,7 @@ def test_text_is_to_be_written_as_parquet(tmp_path, frame, monkeypatch):
         load_dataset(str(tmp_path / "t.csv"), target="kind", input="auto")
 
 
-def test_what_only_rows_outside_the_sample_have_is_said(
-    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_rows_outside_the_sample_have_is_said(frame, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "SAMPLED_ROWS", 60)
     frame.loc[N - 1, ["colour", "a"]] = ["mauve", np.nan]
     frame.loc[N - 2, "colour"] = None

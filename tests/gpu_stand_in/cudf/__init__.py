@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 from cupy import note
 
@@ -13,17 +11,17 @@ note("import-cudf")
 class DataFrame(pd.DataFrame):
     """A frame of a GPU, or of many."""
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args, **named):
         note("frame")
         super().__init__(*args, **named)
 
     @property
-    def _constructor(self) -> type:
+    def _constructor(self):
         return DataFrame
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self):
         note("to-host", self.memory_usage().sum())
         return pd.DataFrame(self)
 
-    def compute(self) -> DataFrame:
+    def compute(self):
         return self

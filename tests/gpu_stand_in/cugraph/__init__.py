@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from cudf import DataFrame
@@ -15,19 +13,19 @@ note("import-cugraph")
 class MultiGraph:
     """Edges as cuGraph is given them; a node is known by its edges alone."""
 
-    def __init__(self, directed: bool):
+    def __init__(self, directed):
         assert directed
 
     def from_cudf_edgelist(
         self,
-        edges: DataFrame,
+        edges,
         *,
-        source: str,
-        destination: str,
-        edge_attr: str,
-        renumber: bool,
-        store_transposed: bool,
-    ) -> None:
+        source,
+        destination,
+        edge_attr,
+        renumber,
+        store_transposed,
+    ):
         assert renumber
         assert store_transposed
         self.edges = edges[[source, destination, edge_attr]].to_numpy().T
@@ -36,15 +34,15 @@ class MultiGraph:
 
 
 def pagerank(
-    graph: MultiGraph,
+    graph,
     *,
-    alpha: float,
-    personalization: Any,
-    nstart: Any,
-    max_iter: int,
-    tol: float,
-    fail_on_nonconvergence: bool,
-) -> tuple[DataFrame, bool]:
+    alpha,
+    personalization,
+    nstart,
+    max_iter,
+    tol,
+    fail_on_nonconvergence,
+):
     """The power iteration by cuGraph's rules, dense."""
     assert not fail_on_nonconvergence
     source, target, weight = graph.edges

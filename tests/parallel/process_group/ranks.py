@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from pipelines.parallel.process_group.group import ProcessGroup
 
 
 def on_ranks(
-    n_ranks: int,
-    work: Callable[[ProcessGroup], Any],
-    seconds: float = 20.0,
-    secrets: Sequence[bytes] = (b"ours",) * 8,
-    store: Any = None,
-) -> list[Any]:
+    n_ranks,
+    work,
+    seconds=20.0,
+    secrets=(b"ours",) * 8,
+    store=None,
+):
     """What ``work`` gives on each rank; an exception of a rank is its result."""
     from torch.distributed import HashStore
 
     store = store or HashStore()
 
-    def run_rank(rank: int) -> Any:
+    def run_rank(rank):
         try:
             return work(
                 ProcessGroup.join(store, rank, n_ranks, secret=secrets[rank], seconds=seconds)

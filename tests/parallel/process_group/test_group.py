@@ -96,7 +96,7 @@ def test_a_rank_without_the_secret_is_refused_by_name():
 
 
 def test_ranks_on_one_host_listen_on_its_loopback_alone():
-    def listening() -> set[tuple[str, int]]:
+    def listening():
         return {
             tuple(connection.laddr)
             for connection in psutil.Process().net_connections("tcp")

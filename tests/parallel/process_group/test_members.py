@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from distributed import Client
 
 pytest.importorskip("torch", reason="process groups are torch's")
 
@@ -14,7 +13,6 @@ import psutil
 import torch
 
 from pipelines.parallel.process_group import members
-from pipelines.parallel.process_group.group import ProcessGroup
 
 CLIENT: Any = SimpleNamespace(status="running")
 
@@ -22,38 +20,38 @@ CLIENT: Any = SimpleNamespace(status="running")
 class Looked:
     """What it says of its workers changes from look to look."""
 
-    def __init__(self, *looks: list[str]) -> None:
+    def __init__(self, *looks):
         self._looks = iter(looks)
 
-    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+    def scheduler_info(self, n_workers):
         assert n_workers == -1
         return {"workers": dict.fromkeys(next(self._looks))}
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pause(monkeypatch):
     monkeypatch.setattr(members, "SECONDS_TO_LOOK_AGAIN", 0)
 
 
-def test_an_old_answer_ends_no_process_group() -> None:
-    client: Any = Looked(["b"], ["a", "b"])
+def test_an_old_answer_ends_no_process_group():
+    client = Looked(["b"], ["a", "b"])
     assert members.lost_ranks(client, ["a", "b"]) == []
 
 
-def test_a_worker_that_two_looks_miss_is_gone() -> None:
-    client: Any = Looked(["b"], ["b"])
+def test_a_worker_that_two_looks_miss_is_gone():
+    client = Looked(["b"], ["b"])
     assert members.lost_ranks(client, ["a", "b"]) == ["a"]
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, list[str]]:
+def answers(monkeypatch):
     """Which workers answer from which second on; no real second."""
     now, workers_from = [0.0], dict[float, list[str]]()
 
-    def rendezvous(client: Any) -> list[str]:
+    def rendezvous(client):
         return workers_from[max(second for second in workers_from if second <= now[0])]
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds):
         now[0] += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
@@ -65,19 +63,19 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[float, list[str]]:
     return workers_from
 
 
-def test_survivors_wait_a_while_for_a_replacement(answers: Any) -> None:
+def test_survivors_wait_a_while_for_a_replacement(answers):
     answers |= {0: ["a"], 9: ["a", "b"]}
     assert members.wait_for_members(CLIENT, 2, 5.0) == ["a"]
     answers[4] = ["a", "b"]
     assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
 
-def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers: Any) -> None:
+def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers):
     answers |= {0: [], 10: ["a"], 12: ["a", "b"]}
     assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
 
-def listening() -> set[tuple[str, int]]:
+def listening():
     """Return the addresses at which this process listens."""
     connections = psutil.Process().net_connections("tcp")
     return {
@@ -87,9 +85,7 @@ def listening() -> set[tuple[str, int]]:
     }
 
 
-def look_around(
-    before: set[tuple[str, int]], argument: int, group: ProcessGroup, send: Any
-) -> tuple[float, list[str]]:
+def look_around(before, argument, group, send):
     """Return what ranks add up, and where rank 0's process listens that did not before."""
     total = torch.tensor([float(argument + group.rank)])
     group.sum(total)
@@ -98,11 +94,11 @@ def look_around(
 
 
 def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
-    four_workers: Client,
-) -> None:
+    four_workers,
+):
     workers = members.rendezvous(four_workers)[:2]
     before = four_workers.run(listening, workers=workers)
-    events: list[Any] = []
+    events = []
     ended = members.run_process_group(
         four_workers, workers, look_around, before[workers[0]], 10, events.append
     )
@@ -113,6 +109,6 @@ def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
     assert ended.result == (10 + 11, ["127.0.0.1"])
 
 
-def test_workers_of_one_host_are_known_by_their_addresses() -> None:
+def test_workers_of_one_host_are_known_by_their_addresses():
     assert members.hosts_of(["tls://10.0.0.1:1", "tls://10.0.0.1:2"]) == {"10.0.0.1"}
     assert members.hosts_of(["tcp://10.0.0.1:1", "tls://[fe80::1]:2"]) == {"10.0.0.1", "fe80::1"}

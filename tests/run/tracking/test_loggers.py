@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,12 +71,12 @@ Install = Callable[..., Any]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(tmp_path, monkeypatch):
     """A function that installs a package with entry points as pip would have it."""
     site = tmp_path / "site"
     site.mkdir()
 
-    def put(package: str, **entries: str) -> None:
+    def put(package, **entries):
         (site / f"{package}.py").write_text(OTHERS)
         about = site / f"{package}-1.0.dist-info"
         about.mkdir()
@@ -93,11 +92,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             del sys.modules[name]
 
 
-def entries_of(path: Path) -> list[dict[str, Any]]:
+def entries_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def metrics_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def metrics_of(entries):
     return [
         metric
         for entry in entries
@@ -106,7 +105,7 @@ def metrics_of(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_logger_of_another_package_has_all(install: Install, tmp_path: Path) -> None:
+def test_a_logger_of_another_package_has_all(install, tmp_path):
     install("others_lines", lines="others_lines:Lines")
     folder = tmp_path / "grid"
     output = said_by("svm_grid", *SMALL, "--results", str(folder), "--log-to", "lines")
@@ -131,7 +130,7 @@ class TestContract(LoggerContract):
         return type(logger)
 
 
-def test_two_at_once(install: Install, tmp_path: Path) -> None:
+def test_two_at_once(install, tmp_path):
     install("others_two", lines="others_two:Lines")
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     words = ["--log-to", *(f"lines:{path}" for path in paths)]
@@ -139,9 +138,7 @@ def test_two_at_once(install: Install, tmp_path: Path) -> None:
     assert [len(metrics_of(entries_of(path))) for path in paths] == [24, 24]
 
 
-def test_one_that_fails_is_said_once_and_ends_nothing(
-    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_that_fails_is_said_once_and_ends_nothing(install, tmp_path, capsys):
     install("others_broken", broken="others_broken:Broken")
     folder = tmp_path / "grid"
     assert svm_grid.main([*SMALL, "--results", str(folder), "--log-to", "broken"]) == 0
@@ -155,11 +152,11 @@ def test_one_that_fails_is_said_once_and_ends_nothing(
 
 
 def test_one_that_does_not_answer_is_not_waited_for(
-    install: Install,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    install,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     install("others_slow", slow="others_slow:Slow")
     monkeypatch.setattr(engine, "SECONDS_TO_FINISH", 0.5)
     folder = tmp_path / "grid"
@@ -169,9 +166,7 @@ def test_one_that_does_not_answer_is_not_waited_for(
     assert (tracker["n_records"], tracker["is_whole"]) == (0, False)
 
 
-def test_one_that_is_gone_does_not_keep_a_run_from_resuming(
-    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
+def test_one_that_is_gone_does_not_keep_a_run_from_resuming(install, tmp_path, capsys, monkeypatch):
     install("others_gone", lines="others_gone:Lines")
     folder = tmp_path / "grid"
     said_by("svm_grid", *SMALL, "--results", str(folder), "--log-to", "lines")
@@ -183,9 +178,7 @@ def test_one_that_is_gone_does_not_keep_a_run_from_resuming(
     assert svm_grid.main(["--resume", str(folder), "--log-to", "lines"]) == 2
 
 
-def test_a_recorded_address_is_not_asked_until_it_is_named_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recorded_address_is_not_asked_until_it_is_named_again(tmp_path, capsys):
     """A run's folder may be anyone's, and so may the server that it names."""
     folder = tmp_path / "grid"
     said_by("svm_grid", *SMALL, "--results", str(folder))
@@ -206,7 +199,7 @@ def test_a_recorded_address_is_not_asked_until_it_is_named_again(
         ("others_wrong:missing", r"cannot be imported \(AttributeError: .*'missing'\); mend"),
     ],
 )
-def test_what_is_no_logger_is_refused(install: Install, target: str, why: str) -> None:
+def test_what_is_no_logger_is_refused(install, target, why):
     install("others_wrong", mine=target)
     with pytest.raises(InputError, match=why) as raised:
         svm_grid.run(log_to="mine")
@@ -214,24 +207,22 @@ def test_what_is_no_logger_is_refused(install: Install, target: str, why: str) -
 
 
 def test_unknown_names_and_candidates_without_mlflow_are_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     assert svm_grid.main(["--log-to", "mlfow"]) == 2
     assert "--log-to must be one of mlflow, wandb, tensorboard" in capsys.readouterr().err
     assert svm_grid.main(["--mlflow-candidates"]) == 2
     assert "--mlflow-candidates must go with a run" in capsys.readouterr().err
 
 
-def test_two_packages_with_one_name_are_refused(install: Install) -> None:
+def test_two_packages_with_one_name_are_refused(install):
     install("others_a", mine="others_a:Lines")
     install("others_b", mine="others_b:Lines")
     with pytest.raises(InputError, match="others_a:Lines and others_b:Lines; uninstall"):
         svm_grid.run(log_to="mine")
 
 
-def test_a_new_command_has_it_without_a_line(
-    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_command_has_it_without_a_line(install, tmp_path, monkeypatch):
     install("others_new", lines="others_new:Lines")
     registered = commands.Command("tests.run.toy", "the constant nearest to a target")
     monkeypatch.setitem(commands.COMMANDS, "constant", registered)
@@ -247,7 +238,7 @@ def test_a_new_command_has_it_without_a_line(
     assert last["metrics"]["constant"] == 2.0
 
 
-def test_what_is_logged_of_a_record() -> None:
+def test_what_is_logged_of_a_record():
     nothing = float("nan")
     record = {
         "seed": 3,
@@ -264,7 +255,7 @@ def test_what_is_logged_of_a_record() -> None:
     assert parameters == {"best_algorithm": "knn", "best_n_neighbors": 3}
 
 
-def test_no_password_is_logged() -> None:
+def test_no_password_is_logged():
     logged = logged_parameters(
         {"where": "tls://me:secret@host:1", "list": ["a", 1], "number": 0.5, "yes": True}
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pandas as pd
@@ -24,7 +23,7 @@ SMALL += ["--cluster", "threads", "--solver", "path"]
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def environment(monkeypatch, tmp_path):
     """What MLflow would take from who runs the tests, and what a logger sets for the process."""
     monkeypatch.chdir(tmp_path)  # where MLflow's own default experiment has its artifacts
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
@@ -34,21 +33,21 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
 
 
-def client_of(folder: Path) -> MlflowClient:
+def client_of(folder):
     return MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
 
 
-def runs_of(client: MlflowClient, name: str = "pleasingly") -> list[Any]:
+def runs_of(client, name="pleasingly"):
     experiment = client.get_experiment_by_name(name)
     return [] if experiment is None else list(client.search_runs([experiment.experiment_id]))
 
 
-def record_of(folder: Path) -> dict[str, Any]:
+def record_of(folder):
     return json.loads((folder / "run.json").read_text())
 
 
 @pytest.mark.figures
-def test_a_run_is_there_with_all_it_left(tmp_path: Path) -> None:
+def test_a_run_is_there_with_all_it_left(tmp_path):
     store, folder = tmp_path / "store", tmp_path / "grid"
     words = ["--results", str(folder), "--mlflow", str(store), "--mlflow-candidates"]
     output = said_by("svm_grid", *SMALL, *words)
@@ -105,7 +104,7 @@ def test_a_run_is_there_with_all_it_left(tmp_path: Path) -> None:
     assert best == metrics["best_cv_score"]
 
 
-def test_results_do_not_depend_on_it(tmp_path: Path) -> None:
+def test_results_do_not_depend_on_it(tmp_path):
     """And without it nothing is logged."""
     said_by("svm_grid", *SMALL, "--results", str(tmp_path / "a"))
     said_by("svm_grid", *SMALL, "--results", str(tmp_path / "b"), "--mlflow", str(tmp_path / "m"))
@@ -118,12 +117,10 @@ def test_results_do_not_depend_on_it(tmp_path: Path) -> None:
     assert first["best"] == second["best"]
 
 
-def test_a_stopped_run_goes_on_in_the_same_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_run_goes_on_in_the_same_run(tmp_path, monkeypatch, capsys):
     store, folder = tmp_path / "store", tmp_path / "grid"
 
-    def interrupt(session: Session, metadata: Any) -> None:
+    def interrupt(session, metadata):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -153,7 +150,7 @@ def test_a_stopped_run_goes_on_in_the_same_run(
     assert len(client_of(store).get_metric_history(run.info.run_id, "test_error")) == 1
 
 
-def test_a_finished_run_is_logged_afterwards(tmp_path: Path) -> None:
+def test_a_finished_run_is_logged_afterwards(tmp_path):
     store, folder = tmp_path / "store", tmp_path / "grid"
     said_by("svm_grid", *SMALL, "--results", str(folder))
     before = record_of(folder)
@@ -165,18 +162,16 @@ def test_a_finished_run_is_logged_afterwards(tmp_path: Path) -> None:
     assert [entry.step for entry in history] == list(range(8))
 
 
-def test_a_dry_run_logs_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_logs_nothing(tmp_path):
     said_by("svm_grid", *SMALL, "--dry-run", "--mlflow", str(tmp_path / "store"))
     assert not (tmp_path / "store").exists()
 
 
-def test_a_store_that_fails_does_not_end_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_fails_does_not_end_the_run(tmp_path, monkeypatch, capsys):
     """A log that is not taken is said once; the next session sends it."""
     store, folder = tmp_path / "store", tmp_path / "grid"
 
-    def fail(*of_any: Any, **named: Any) -> None:
+    def fail(*of_any, **named):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -196,9 +191,7 @@ def test_a_store_that_fails_does_not_end_the_run(
     assert [entry.step for entry in history] == list(range(8))
 
 
-def test_a_folder_that_is_a_file_store_stays_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_a_file_store_stays_one(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     client = MlflowClient(tracking_uri=str(tmp_path / "store"))
     client.create_experiment("mine")
@@ -212,7 +205,7 @@ def test_a_folder_that_is_a_file_store_stays_one(
     assert len(client.get_metric_history(run.info.run_id, "fold_score")) == 8
 
 
-def test_within_an_active_run_it_is_its_child(tmp_path: Path) -> None:
+def test_within_an_active_run_it_is_its_child(tmp_path):
     uri = f"sqlite:///{tmp_path / 'store' / 'mlflow.db'}"
     (tmp_path / "store").mkdir()
     before = mlflow.get_tracking_uri()
@@ -242,9 +235,7 @@ def test_within_an_active_run_it_is_its_child(tmp_path: Path) -> None:
         ("ftp://example.org/a", "address that MLflow can log to, got ftp://example.org/a"),
     ],
 )
-def test_an_address_that_cannot_be_logged_to_is_refused(
-    target: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_cannot_be_logged_to_is_refused(target, why, tmp_path, capsys):
     assert svm_grid.main(["--results", str(tmp_path / "grid"), "--mlflow", target]) == 2
     error = capsys.readouterr().err
     assert error.startswith("svm-grid: --mlflow must be ")
@@ -255,14 +246,14 @@ def test_an_address_that_cannot_be_logged_to_is_refused(
     assert not (tmp_path / "grid").exists()
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="mlflow must be a folder that can be written"):
         svm_grid.run(mlflow=tmp_path / "file")
 
 
 @pytest.mark.parametrize("missing", ["mlflow", "sqlalchemy"])
-def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(missing, monkeypatch):
     from pipelines.run.tracking import mlflow as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,13 +15,13 @@ from pipelines.testing import LoggerContract
 from tests.command_runs import said_by
 
 
-def scalars(folder: Path, tag: str) -> dict[int, float]:
+def scalars(folder, tag):
     events = EventAccumulator(str(folder))
     events.Reload()
     return {event.step: event.value for event in events.Scalars(tag)}
 
 
-def test_losses_of_a_training_by_epoch(tmp_path: Path) -> None:
+def test_losses_of_a_training_by_epoch(tmp_path):
     run = tmp_path / "run"
     words = ["--network", "approximator", "--points", "400", "--epochs", "4", "--workers", "1"]
     words += ["--cluster", "local", "--results", str(run), "--log-to", "tensorboard"]
@@ -37,7 +36,7 @@ def test_losses_of_a_training_by_epoch(tmp_path: Path) -> None:
         assert list(logged.values()) == pytest.approx(list(epochs[name]), rel=1e-6)
 
 
-def test_losses_of_members_by_epoch(tmp_path: Path) -> None:
+def test_losses_of_members_by_epoch(tmp_path):
     run = tmp_path / "run"
     words = "--limit 150 --n-bootstrap 2 --n-tuning 1 --folds 2 --max-epochs 3 --cluster threads"
     words += f" --results {run} --log-to tensorboard:{tmp_path / 'logs'}"
@@ -57,7 +56,7 @@ def test_losses_of_members_by_epoch(tmp_path: Path) -> None:
     assert len(scalars(tmp_path / "logs" / "run", "fold_loss")) == 4
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="log_to='tensorboard' must be followed by a folder"):
         svm_grid.run(log_to=f"tensorboard:{tmp_path / 'file'}")

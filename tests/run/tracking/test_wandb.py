@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +21,14 @@ SMALL += ["--cluster", "threads", "--solver", "path"]
 
 
 @pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def offline(monkeypatch):
     """No account, no server, and nothing of who runs the tests."""
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WANDB_MODE", "offline")
 
 
-def records_of(folder: Path) -> list[Any]:
+def records_of(folder):
     """The records of an offline run: LevelDB's log format, after a header of seven bytes."""
     (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
     content, block, position = path.read_bytes(), 32_768, 7
@@ -50,7 +49,7 @@ def records_of(folder: Path) -> list[Any]:
     return records
 
 
-def test_a_run_is_there(tmp_path: Path, offline: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_there(tmp_path, offline, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "a-secret-of-the-environment")
     folder = tmp_path / "grid"
     words = ["--results", str(folder), "--log-to", "wandb:mine"]
@@ -90,9 +89,7 @@ def test_a_run_is_there(tmp_path: Path, offline: None, monkeypatch: pytest.Monke
     assert not any(b"a-secret-of-the-environment" in path.read_bytes() for path in files)
 
 
-def test_without_an_account_nothing_is_begun(
-    tmp_path: Path, offline: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_account_nothing_is_begun(tmp_path, offline, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -107,7 +104,7 @@ def test_without_an_account_nothing_is_begun(
     assert not (tmp_path / "grid").exists()
 
 
-def test_a_target_is_a_project() -> None:
+def test_a_target_is_a_project():
     with pytest.raises(InputError, match="must be followed by PROJECT or ENTITY/PROJECT"):
         WandbLogger("https://example.org/a")
 

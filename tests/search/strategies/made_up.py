@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from pipelines.search.strategies.base import Cell, Scope, Strategy
+from pipelines.search.strategies.base import Cell, Scope
 
 N_ROWS = 1000  # validation rows of a split
 Score = Callable[[int, int, float], float | None]
 
 
-def accuracies(means: Sequence[float], n_splits: int, seed: int = 0) -> Score:
+def accuracies(means, n_splits, seed=0):
     """Accuracies about a mean, which all candidates have alike on an easy split."""
     generator = np.random.default_rng(seed)
     splits = generator.normal(0, 0.01, n_splits)
     cell_noise = generator.normal(0, 0.002, (len(means), n_splits))
 
-    def score(candidate: int, split: int, share: float) -> float:
+    def score(candidate, split, share):
         value = means[candidate] + splits[split] + cell_noise[candidate, split] - 0.05 * (1 - share)
         return round(N_ROWS * min(1.0, value)) / N_ROWS
 
     return score
 
 
-def row_of(cell: Cell, score: Score) -> dict[str, Any]:
+def row_of(cell, score):
     """The row of a cell, with as many errors as its accuracy says."""
     candidate, split, share = cell
     value = score(candidate, split, share)
@@ -34,17 +33,17 @@ def row_of(cell: Cell, score: Score) -> dict[str, Any]:
     return row | {"error": None if value is None else 1 - value, "n_validation": N_ROWS}
 
 
-def in_order(cells: list[Cell]) -> list[Cell]:
+def in_order(cells):
     """The cells as they are."""
     return cells
 
 
 def play(
-    strategy: Strategy,
-    score: Score,
-    arrange: Callable[[list[Cell]], list[Cell]] = in_order,
-    known_cells: Iterable[Cell] = (),
-) -> list[Cell]:
+    strategy,
+    score,
+    arrange=in_order,
+    known_cells=(),
+):
     """Run a strategy to its end; the cells that it asked for, in that order.
 
     Parameters
@@ -65,7 +64,7 @@ def play(
             strategy.tell([row_of(waiting.pop(0), score)])
 
 
-def scope(n_candidates: int, n_splits: int, size: int = 1, **fields: Any) -> Scope:
+def scope(n_candidates, n_splits, size=1, **fields):
     """Candidates in groups of equal size."""
     groups = np.arange(n_candidates).reshape(-1, size).tolist()
     parameters = [{"group": i // size, "member": i % size} for i in range(n_candidates)]

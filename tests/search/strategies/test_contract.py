@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 import pytest
 
-from pipelines.search.strategies.base import Request, RoundStrategy, Strategy
+from pipelines.search.strategies.base import Request, RoundStrategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.halving import Halving
 from pipelines.search.strategies.race import Race
@@ -22,28 +19,28 @@ class TestStrategies(StrategyContract):
 
 
 class Outside(Grid):
-    def rounds(self) -> Iterator[Sequence[Request]]:
+    def rounds(self):
         yield [Request((99,), self.scope.splits)]
 
 
 class OfNoShare(Grid):
-    def rounds(self) -> Iterator[Sequence[Request]]:
+    def rounds(self):
         yield [Request((0,), self.scope.splits, 0.5)]
 
 
 class Twice(Grid):
-    def rounds(self) -> Iterator[Sequence[Request]]:
+    def rounds(self):
         for _ in range(2):
             yield [Request(tuple(self.scope.candidates), self.scope.splits)]
 
 
 class Endless(Grid):
-    def ask(self) -> Sequence[Request] | None:
+    def ask(self):
         return super().ask() or ()
 
 
 class Half(Grid):
-    def rounds(self) -> Iterator[Sequence[Request]]:
+    def rounds(self):
         yield [Request((0,), (0,))]
 
 
@@ -52,13 +49,13 @@ class ByWhoIsFirst(RoundStrategy):
 
     first: int | None = None
 
-    def tell(self, rows: Any) -> None:
+    def tell(self, rows):
         rows = list(rows)
         if rows and self.first is None:
             self.first = rows[0]["candidate"]
         super().tell(rows)
 
-    def rounds(self) -> Iterator[Sequence[Request]]:
+    def rounds(self):
         scope = self.scope
         yield [Request(tuple(scope.candidates), (0,))]
         order = sorted(scope.candidates, key=lambda i: i != self.first)
@@ -76,7 +73,7 @@ class ByWhoIsFirst(RoundStrategy):
         (ByWhoIsFirst, "asked for other cells"),
     ],
 )
-def test_what_breaks_it_is_told(kind: type[Strategy], words: str) -> None:
+def test_what_breaks_it_is_told(kind, words):
     with pytest.raises(AssertionError, match=words):
         check_all(kind)
 

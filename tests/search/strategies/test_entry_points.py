@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,10 +51,10 @@ Install = Callable[..., Any]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(tmp_path, monkeypatch):
     """A function that installs a package with entry points as pip would have it."""
 
-    def put(package: str, **entries: str) -> None:
+    def put(package, **entries):
         (tmp_path / f"{package}.py").write_text(OTHERS)
         about = tmp_path / f"{package}-1.0.dist-info"
         about.mkdir()
@@ -72,7 +71,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             del sys.modules[name]
 
 
-def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> None:
+def test_a_strategy_of_another_package_is_made_by_its_name(install):
     install("others_first", first="others_first:FirstSplit")
     scope = Scope([[0], [1]], n_splits=3, n_rows=9)
     strategy = strategy_class("first").of(scope, SimpleNamespace(strategy="first"))
@@ -84,7 +83,7 @@ def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> 
         check_scope(strategy_class("first"), scope)
 
 
-def test_it_decides_which_fits_are_made(install: Install, monkeypatch: Any) -> None:
+def test_it_decides_which_fits_are_made(install, monkeypatch):
     install("others_fits", first="others_fits:FirstSplit")
     X, y = load_iris(return_X_y=True)
     search = GridSearch(KNeighborsClassifier(), {"n_neighbors": [1, 5, 100]}, cv=4)
@@ -96,7 +95,7 @@ def test_it_decides_which_fits_are_made(install: Install, monkeypatch: Any) -> N
 
 
 @contextmanager
-def given_to_searches(monkeypatch: pytest.MonkeyPatch, strategy: Any) -> Iterator[None]:
+def given_to_searches(monkeypatch, strategy):
     """Have searches from Python take a strategy of which they have no parameter."""
     with monkeypatch.context() as patch:
         patch.setattr("pipelines.search.grid_search.Race", lambda scope, margin: strategy(scope))
@@ -104,7 +103,7 @@ def given_to_searches(monkeypatch: pytest.MonkeyPatch, strategy: Any) -> Iterato
         yield
 
 
-def test_a_command_takes_it(install: Install, tmp_path: Path) -> None:
+def test_a_command_takes_it(install, tmp_path):
     install("others_typed", first="others_typed:FirstSplit")
     options = "--limit 200 --n-c 2 --n-gamma 3 --folds 3 --strategy first --cluster threads --quiet"
     subprocess.run(
@@ -116,12 +115,12 @@ def test_a_command_takes_it(install: Install, tmp_path: Path) -> None:
     assert sorted(cells.groupby("candidate").size()) == [1, 1, 1, 1, 1, 3]
 
 
-def test_the_names_of_this_package_go_first(install: Install) -> None:
+def test_the_names_of_this_package_go_first(install):
     install("others_grid", grid="others_grid:FirstSplit")
     assert strategy_class("grid") is Grid
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(install: Install) -> None:
+def test_an_unknown_name_is_refused_with_those_there_are(install):
     install("others_more", hyperband="others_more:FirstSplit")
     with pytest.raises(InputError, match=r"^strategy must be one of grid, .*hyperband, got 'x'; "):
         strategy_class("x")
@@ -135,14 +134,14 @@ def test_an_unknown_name_is_refused_with_those_there_are(install: Install) -> No
         ("others_absent:Kind", r"cannot be imported \(ModuleNotFoundError: .*\); mend"),
     ],
 )
-def test_what_is_no_strategy_is_refused(install: Install, target: str, why: str) -> None:
+def test_what_is_no_strategy_is_refused(install, target, why):
     install("others_wrong", mine=target)
     with pytest.raises(InputError, match=why) as raised:
         strategy_class("mine")
     assert "\n" not in str(raised.value)
 
 
-def test_two_packages_with_one_name_are_refused(install: Install) -> None:
+def test_two_packages_with_one_name_are_refused(install):
     install("others_a", mine="others_a:FirstSplit")
     install("others_b", mine="others_b:FirstSplit")
     with pytest.raises(InputError, match="others_a:FirstSplit and others_b:FirstSplit; uninstall"):

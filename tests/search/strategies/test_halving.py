@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -14,7 +12,7 @@ from pipelines.search.strategies.base import Scope, Stop
 from pipelines.search.strategies.halving import Halving
 
 
-def tell(strategy: Halving, scores: dict[int, Any], share: float) -> None:
+def tell(strategy, scores, share):
     strategy.tell(
         {"candidate": i, "split": split, "share": share, "score": score}
         for i, score in scores.items()
@@ -34,14 +32,12 @@ def tell(strategy: Halving, scores: dict[int, Any], share: float) -> None:
         (64, 100, []),
     ],
 )
-def test_the_last_round_has_all_rows_and_the_first_enough(
-    n_candidates: int, n_rows: int, shares: list[float]
-) -> None:
+def test_the_last_round_has_all_rows_and_the_first_enough(n_candidates, n_rows, shares):
     assert Halving.fractions(n_candidates, n_rows, 5) == pytest.approx(shares)
 
 
 @pytest.mark.parametrize("n_candidates", [3, 7, 27, 40])
-def test_as_many_candidates_go_on_as_in_scikit_learn(n_candidates: int) -> None:
+def test_as_many_candidates_go_on_as_in_scikit_learn(n_candidates):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000)
     grid = {"max_depth": range(1, 1 + n_candidates)}
@@ -61,7 +57,7 @@ def test_as_many_candidates_go_on_as_in_scikit_learn(n_candidates: int) -> None:
     np.testing.assert_allclose(np.array(shares) * len(y), peer.n_resources_, atol=9)
 
 
-def test_the_best_third_goes_on_and_the_others_say_why() -> None:
+def test_the_best_third_goes_on_and_the_others_say_why():
     strategy = Halving(Scope([[0, 1, 2], [3, 4, 5]], 2, 900))
     requests = strategy.ask()
     assert requests is not None
@@ -81,7 +77,7 @@ def test_the_best_third_goes_on_and_the_others_say_why() -> None:
     assert strategy.ask() is None
 
 
-def test_of_equal_candidates_the_first_go_on() -> None:
+def test_of_equal_candidates_the_first_go_on():
     strategy = Halving(Scope([[i] for i in range(9)], 2, 900))
     strategy.ask()
     tell(strategy, dict.fromkeys(range(9), 0.5), 1 / 9)
@@ -91,7 +87,7 @@ def test_of_equal_candidates_the_first_go_on() -> None:
     assert {stop.behind for stop in strategy.stopped.values()} == {0.0}
 
 
-def test_the_best_third_of_those_that_are_done_is_asked_for_ahead() -> None:
+def test_the_best_third_of_those_that_are_done_is_asked_for_ahead():
     strategy = Halving(Scope([[i] for i in range(9)], 2, 900))
     strategy.ask()
     assert strategy.ahead() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ N_SPLITS = 2
 SVM = Branch.of({"C": {"log": [1e-3, 1e6]}, "gamma": {"log": [1e-6, 1e-2]}})
 
 
-def of_svm(parameters: Parameters) -> float:
+def of_svm(parameters):
     """Best at C = 20, gamma = 0.0006."""
     return (
         -((math.log10(parameters["C"]) - 1.3) ** 2) / 4
@@ -34,23 +34,23 @@ def of_svm(parameters: Parameters) -> float:
 class Search:
     """A search whose rows come in an order by chance, or as they are asked for."""
 
-    def __init__(self, spaces: Sequence[Sequence[Branch]], n_iter: int, seed: int = 0) -> None:
+    def __init__(self, spaces, n_iter, seed=0):
         self.drawn = list[Parameters]()
         sources = [CandidateSource(branches, self.add) for branches in spaces]
         self.strategy = TPE(Scope((), N_SPLITS, 100, seed), sources, n_iter)
         self.most_waiting = 0
 
-    def add(self, parameters: Parameters) -> int:
+    def add(self, parameters):
         self.drawn.append(dict(parameters))
         return len(self.drawn) - 1
 
-    def row(self, cell: Cell, objective: Objective) -> dict[str, Any]:
+    def row(self, cell, objective):
         candidate, split, share = cell
         score = objective(self.drawn[candidate])
         row = {"candidate": candidate, "split": split, "share": share, "score": score}
         return row | ({} if score is None else {"score": score + 0.01 * split})
 
-    def run(self, objective: Objective, order: np.random.Generator | None = None) -> None:
+    def run(self, objective, order=None):
         waiting = list[Cell]()
         while (requests := self.strategy.ask()) is not None:
             waiting += (cell for request in requests for cell in request.cells)
@@ -61,17 +61,17 @@ class Search:
         assert not waiting
 
 
-def best_of(parameters: Iterable[Parameters], objective: Callable[[Parameters], float]) -> float:
+def best_of(parameters, objective):
     return max(map(objective, parameters))
 
 
-def by_chance(n: int, seed: int) -> list[Parameters]:
+def by_chance(n, seed):
     generator = np.random.default_rng(seed)
     exponents = generator.uniform([-3, -6], [6, -2], (n, 2))
     return [{"C": 10**C, "gamma": 10**gamma} for C, gamma in exponents.tolist()]
 
 
-def test_it_finds_better_candidates_than_chance() -> None:
+def test_it_finds_better_candidates_than_chance():
     ours, theirs = list[float](), list[float]()
     for seed in range(8):
         search = Search([[SVM]], 60, seed)
@@ -83,7 +83,7 @@ def test_it_finds_better_candidates_than_chance() -> None:
     assert sum(our > other for our, other in zip(ours, theirs, strict=True)) >= 6
 
 
-def test_the_candidates_are_the_same_in_whatever_order_rows_come() -> None:
+def test_the_candidates_are_the_same_in_whatever_order_rows_come():
     first, second, third = (Search([[SVM]], 24) for _ in range(3))
     first.run(of_svm)
     second.run(of_svm, np.random.default_rng(1))
@@ -95,7 +95,7 @@ def test_the_candidates_are_the_same_in_whatever_order_rows_come() -> None:
     assert other.drawn != first.drawn
 
 
-def test_a_straggler_does_not_stop_the_others() -> None:
+def test_a_straggler_does_not_stop_the_others():
     search = Search([[SVM]], 24)
     window = search.strategy.window
     assert window == 4
@@ -111,7 +111,7 @@ def test_a_straggler_does_not_stop_the_others() -> None:
     assert len(search.strategy.ask() or ()) == 3
 
 
-def test_a_resumed_search_draws_the_same_and_asks_only_for_what_is_left() -> None:
+def test_a_resumed_search_draws_the_same_and_asks_only_for_what_is_left():
     whole, resumed = Search([[SVM]], 24), Search([[SVM]], 24)
     whole.run(of_svm, np.random.default_rng(0))
     finished_rows = [
@@ -130,8 +130,8 @@ def test_a_resumed_search_draws_the_same_and_asks_only_for_what_is_left() -> Non
     assert resumed.drawn == whole.drawn
 
 
-def test_candidates_that_fail_are_left_out() -> None:
-    def fails_if_large(parameters: Parameters) -> float | None:
+def test_candidates_that_fail_are_left_out():
+    def fails_if_large(parameters):
         return None if parameters["C"] > 100 else of_svm(parameters)
 
     first, second = (Search([[SVM]], 40) for _ in range(2))
@@ -147,13 +147,13 @@ def test_candidates_that_fail_are_left_out() -> None:
     assert len(nothing.drawn) == 8
 
 
-def test_a_branch_has_its_own_parameters_and_the_better_one_is_drawn_more_often() -> None:
+def test_a_branch_has_its_own_parameters_and_the_better_one_is_drawn_more_often():
     kernels = [
         Branch.of({"kernel": "linear", "C": {"log": [1e-3, 1e3]}}),
         Branch.of({"kernel": "rbf", **SVM.parameters}),
     ]
 
-    def objective(parameters: Parameters) -> float:
+    def objective(parameters):
         return of_svm(parameters) if parameters["kernel"] == "rbf" else -10.0
 
     search = Search([kernels], 40)
@@ -167,7 +167,7 @@ def test_a_branch_has_its_own_parameters_and_the_better_one_is_drawn_more_often(
         assert parameters["C"] <= (1e6 if parameters["kernel"] == "rbf" else 1e3)
 
 
-def test_parameters_are_of_the_kind_that_their_space_says() -> None:
+def test_parameters_are_of_the_kind_that_their_space_says():
     space = Branch.of(
         {
             "depth": {"int": [1, 9]},
@@ -186,7 +186,7 @@ def test_parameters_are_of_the_kind_that_their_space_says() -> None:
     assert min(parameters["depth"] for parameters in search.drawn) == 1
 
 
-def test_no_candidate_is_drawn_twice() -> None:
+def test_no_candidate_is_drawn_twice():
     lists = Branch.of({"n": [1, 2, 3], "kind": ["a", "b"]})
     search = Search([[lists]], 20)
     search.run(lambda parameters: parameters["n"])
@@ -194,10 +194,10 @@ def test_no_candidate_is_drawn_twice() -> None:
     assert len({repr(parameters) for parameters in search.drawn}) == 6
 
 
-def test_algorithms_are_searched_beside_one_another() -> None:
+def test_algorithms_are_searched_beside_one_another():
     trees = Branch.of({"depth": {"int": [1, 9]}, "share": {"uniform": [0, 1]}})
 
-    def objective(parameters: Parameters) -> float:
+    def objective(parameters):
         return of_svm(parameters) if "C" in parameters else -parameters["share"]
 
     first, second = (Search([[SVM], [trees]], 16) for _ in range(2))
@@ -211,7 +211,7 @@ def test_algorithms_are_searched_beside_one_another() -> None:
     assert alone.drawn == [parameters for parameters in first.drawn if "C" in parameters]
 
 
-def test_without_optuna_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_optuna_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(
         InputError, match=r"strategy='tpe' needs Optuna, .*; run .*install"

@@ -22,12 +22,12 @@ MEMORY = [4 << 30, 1_500_000, 400_000, 60_000]
 
 
 @pytest.fixture(autouse=True)
-def long(monkeypatch: pytest.MonkeyPatch) -> None:
+def long(monkeypatch):
     """Everything takes long enough for folds in turns."""
     monkeypatch.setattr(by_fold, "ROWS_FOR_TURNS", 0)
 
 
-def digits() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+def digits():
     X, y = load_digits(return_X_y=True)
     X, y = (X[:500] / 4).astype(np.float32), y[:500]
     return X, y, list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
@@ -35,9 +35,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("decision", ["ovo", "ovr"])
 @pytest.mark.parametrize("memory_bytes", MEMORY)
-def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
-    memory_bytes: int, decision: str
-) -> None:
+def test_a_fold_is_the_same_to_the_last_digit_without_the_others(memory_bytes, decision):
     X, y, folds = digits()
     options = {
         "memory_bytes": memory_bytes,
@@ -54,9 +52,9 @@ def test_a_fold_is_the_same_to_the_last_digit_without_the_others(
 
 
 @pytest.mark.parametrize("memory_bytes", MEMORY)
-def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> None:
+def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes):
     X, y, folds = digits()
-    progress: list[tuple[int, float]] = []
+    progress = []
     shares = [0.0]
     for item in solve_path(X, y, GAMMA, CS, folds, memory_bytes=memory_bytes, n_threads=1):
         if isinstance(item, Progress):
@@ -73,17 +71,17 @@ def test_folds_are_given_one_by_one_and_the_share_grows(memory_bytes: int) -> No
     assert progress[0][1] < 1
 
 
-def test_small_problems_keep_their_folds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_problems_keep_their_folds_together(monkeypatch):
     monkeypatch.setattr(by_fold, "ROWS_FOR_TURNS", 1000)
     assert jobs_in_order([1, 0], (0, 2), 1000) == [[(1, 0)], [(0, 0)], [(1, 2)], [(0, 2)]]
     assert jobs_in_order([1, 0], (0, 2), 999) == [[(1, 0)], [(1, 2)], [(0, 0)], [(0, 2)]]
     assert jobs_in_order(range(16), (0, 2), 999)[:2] == [[(0, 0), (0, 2)], [(1, 0), (1, 2)]]
 
 
-def test_an_error_ends_the_search_and_what_is_left_is_not_begun() -> None:
+def test_an_error_ends_the_search_and_what_is_left_is_not_begun():
     begun = []
 
-    def solve(number: int, fold: int) -> None:
+    def solve(number, fold):
         begun.append((number, fold))
         raise MemoryError
 

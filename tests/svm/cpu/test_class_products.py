@@ -19,7 +19,7 @@ CLASSES = np.random.default_rng(1).integers(0, 4, 300)
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly"])
-def test_any_rows_with_any_others(name: str) -> None:
+def test_any_rows_with_any_others(name):
     layout, kernel = sort_rows(CLASSES), Kernel(name)
     rows = ROWS[layout.order]
     whole = shared_products(rows, kernel)
@@ -39,7 +39,7 @@ def test_any_rows_with_any_others(name: str) -> None:
         np.testing.assert_array_equal(square, square.T)
 
 
-def test_they_are_made_once_where_there_is_room_for_them() -> None:
+def test_they_are_made_once_where_there_is_room_for_them():
     layout = sort_rows(CLASSES)
     search = PathSearch(
         layout,

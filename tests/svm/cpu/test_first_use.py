@@ -7,8 +7,6 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from signal import SIGTERM
 
 import numpy as np
@@ -18,7 +16,7 @@ from sklearn.svm import SVC
 
 from pipelines.svm import compiled
 from pipelines.svm.cpu import first_use
-from pipelines.svm.cpu.fit import FittedPath, fit_path
+from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.newton import _steps
 from pipelines.svm.cpu.small_pairs import _walk_pairs
 from pipelines.svm.cpu.walk import walk_easily
@@ -28,7 +26,7 @@ BOTH = {"two": load_breast_cancer, "three": load_wine}
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cache(monkeypatch, tmp_path):
     """An empty folder of numba's, and background processes where they are wanted."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv(first_use.SWITCH, "background")
@@ -37,9 +35,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def begun(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[dict[str, Path]]:
+def begun(cache, monkeypatch, tmp_path):
     """Background processes, which in place of compiling write their niceness, and wait."""
     written, go_on = tmp_path / "niceness", tmp_path / "go-on"
     program = (
@@ -58,11 +54,11 @@ def begun(
     first_use.compile_here.cache_clear()
 
 
-def index_of(name: str, stamp: str) -> bytes:
+def index_of(name, stamp):
     return f"numba 0.65 {stamp}".encode()
 
 
-def test_compiled_code_is_that_of_these_sources(cache: Path) -> None:
+def test_compiled_code_is_that_of_these_sources(cache):
     current = "".join(compiled._digest(folder) for folder in first_use.SOURCES)
     for name in first_use.ENTRIES:
         assert not first_use.is_compiled()
@@ -72,7 +68,7 @@ def test_compiled_code_is_that_of_these_sources(cache: Path) -> None:
     assert not first_use.is_compiled()
 
 
-def test_the_entries_are_functions_of_ours_and_kept_where_numba_keeps_them() -> None:
+def test_the_entries_are_functions_of_ours_and_kept_where_numba_keeps_them():
     names = []
     for function in (walk_easily, _walk_pairs, _steps):
         implementation = function._cache._impl
@@ -83,8 +79,8 @@ def test_the_entries_are_functions_of_ours_and_kept_where_numba_keeps_them() -> 
 
 
 def test_without_a_folder_of_ones_own_code_is_kept_beside_the_sources_or_at_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    monkeypatch, tmp_path
+):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert first_use.kept_in() == first_use.FOLDER / "__pycache__"
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -93,16 +89,14 @@ def test_without_a_folder_of_ones_own_code_is_kept_beside_the_sources_or_at_home
 
 
 @pytest.fixture
-def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch):
     """What is logged; taken at the logger, as Dask's clusters silence the handlers of a process."""
     messages = list[str]()
     monkeypatch.setattr(logging.getLogger(first_use.__name__), "warning", messages.append)
     return messages
 
 
-def test_one_process_of_low_priority_compiles_and_it_is_said_once(
-    begun: dict[str, Path], messages: list[str]
-) -> None:
+def test_one_process_of_low_priority_compiles_and_it_is_said_once(begun, messages):
     first_use.compile_meanwhile()
     first_use.compile_meanwhile()
     first_use.compile_meanwhile.cache_clear()  # as another process would
@@ -116,7 +110,7 @@ def test_one_process_of_low_priority_compiles_and_it_is_said_once(
     assert begun["written"].read_text() == "19"
 
 
-def test_the_next_begins_when_the_last_has_ended(begun: dict[str, Path]) -> None:
+def test_the_next_begins_when_the_last_has_ended(begun):
     begun["go_on"].touch()
     first_use.compile_meanwhile()
     assert first_use._processes[0].wait(60) == 0
@@ -127,11 +121,11 @@ def test_the_next_begins_when_the_last_has_ended(begun: dict[str, Path]) -> None
 
 @pytest.mark.parametrize("why", ["switched off", "no folder", "no interpreter"])
 def test_where_none_can_be_begun_nothing_is_said(
-    begun: dict[str, Path],
-    why: str,
-    monkeypatch: pytest.MonkeyPatch,
-    messages: list[str],
-) -> None:
+    begun,
+    why,
+    monkeypatch,
+    messages,
+):
     if why == "switched off":
         monkeypatch.setenv(first_use.SWITCH, "now")
     elif why == "no folder":
@@ -143,7 +137,7 @@ def test_where_none_can_be_begun_nothing_is_said(
     assert not messages
 
 
-def test_a_lock_that_another_has_is_left_alone(begun: dict[str, Path], cache: Path) -> None:
+def test_a_lock_that_another_has_is_left_alone(begun, cache):
     with (cache / first_use.LOCK).open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         first_use.compile_meanwhile()
@@ -152,8 +146,8 @@ def test_a_lock_that_another_has_is_left_alone(begun: dict[str, Path], cache: Pa
 
 @pytest.mark.parametrize("host", ["this", "another"])
 def test_who_needs_the_path_solver_ends_what_compiles_it_slowly_on_this_host(
-    host: str, begun: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    host, begun, monkeypatch
+):
     first_use.compile_meanwhile()
     (process,) = first_use._processes
     if host == "another":  # that shares the folder: there the number is another process's
@@ -166,9 +160,7 @@ def test_who_needs_the_path_solver_ends_what_compiles_it_slowly_on_this_host(
         assert process.poll() is None
 
 
-def test_a_process_that_has_ended_is_left_alone(
-    begun: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_has_ended_is_left_alone(begun, monkeypatch):
     begun["go_on"].touch()
     first_use.compile_meanwhile()
     assert first_use._processes[0].wait(60) == 0
@@ -177,9 +169,7 @@ def test_a_process_that_has_ended_is_left_alone(
     first_use.compile_here()
 
 
-def fit_both(
-    monkeypatch: pytest.MonkeyPatch, name: str, start: float = 10.0, **options: object
-) -> tuple[FittedPath, FittedPath]:
+def fit_both(monkeypatch, name, start=10.0, **options):
     """The same model, where the path solver has begun and where it would take so long to."""
     X, y = BOTH[name](return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -192,9 +182,7 @@ def fit_both(
 
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_a_fit_by_svc_is_the_same_model(
-    name: str, class_weight: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fit_by_svc_is_the_same_model(name, class_weight, monkeypatch):
     by_path, by_svc = fit_both(monkeypatch, name, class_weight=class_weight)
     assert np.isnan(by_svc.objective).all()  # that of the path solver is known
     assert not np.isnan(by_path.objective).any()
@@ -216,15 +204,15 @@ def test_a_fit_by_svc_is_the_same_model(
     ],
 )
 def test_what_svc_is_told_otherwise_or_takes_long_over_the_path_solver_fits(
-    start: float, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    start, options, monkeypatch
+):
     monkeypatch.setattr(first_use, "svc_seconds", lambda *_: 5e-3)
     monkeypatch.setattr(first_use, "ITERATION_SECONDS", 1e-3 if start == 6e-3 else 4e-7)
     _, second = fit_both(monkeypatch, "three", start, **options)
     assert not np.isnan(second.objective).any()
 
 
-def test_iterations_are_of_libsvm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterations_are_of_libsvm(monkeypatch):
     X, y = BOTH["two"](return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     _, by_svc = fit_both(monkeypatch, "two")

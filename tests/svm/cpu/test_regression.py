@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import groupby
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +22,7 @@ FOLDS = list(KFold(3, shuffle=True, random_state=0).split(X))
 CS, EPSILONS = (10.0, 0.01, 1.0), (0.1, 0.0, 0.5)
 
 
-def cells_of(
-    rows: Any, y: Any, gamma: float, Cs: Any, epsilons: Any, folds: Any, **options: Any
-) -> SimpleNamespace:
+def cells_of(rows, y, gamma, Cs, epsilons, folds, **options):
     """What fits have, in arrays (n_epsilon, n_C, n_folds), and predictions of each fold."""
     items = solve_regression(rows, y, gamma, Cs, epsilons, folds, **options)
     by_cell = {
@@ -35,7 +32,7 @@ def cells_of(
     assert sorted(by_cell) == sorted(np.ndindex(shape))
     fits = np.array([by_cell[cell] for cell in np.ndindex(shape)]).reshape(shape)
 
-    def of(name: str) -> np.ndarray:
+    def of(name):
         values = [{**vars(fit), **fit.details}[name] for fit in fits.flat]
         return np.array(values).reshape(shape)
 
@@ -50,7 +47,7 @@ def cells_of(
     )
 
 
-def _objective(machine: SVR, rows: np.ndarray, y: np.ndarray, epsilon: float) -> float:
+def _objective(machine, rows, y, epsilon):
     beta, support = machine.dual_coef_[0], machine.support_
     pulls = machine.predict(rows[support]) - machine.intercept_
     return float(beta @ pulls / 2 - beta @ y[support] + epsilon * np.abs(beta).sum())
@@ -59,7 +56,7 @@ def _objective(machine: SVR, rows: np.ndarray, y: np.ndarray, epsilon: float) ->
 @pytest.mark.parametrize(
     "kernel", [{}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2, "coef0": 1.0}]
 )
-def test_it_predicts_what_svr_does(kernel: dict[str, Any]) -> None:
+def test_it_predicts_what_svr_does(kernel):
     result = cells_of(X, Y, 0.05, CS, EPSILONS, FOLDS, tol=1e-6, **kernel)
     assert not result.status.any()
     for fold, (train, validation) in enumerate(FOLDS):
@@ -75,7 +72,7 @@ def test_it_predicts_what_svr_does(kernel: dict[str, Any]) -> None:
                 assert result.objectives[e, c, fold] == pytest.approx(lowest, rel=1e-6)
 
 
-def test_equal_rows_and_a_large_c_end_with_the_best_machine() -> None:
+def test_equal_rows_and_a_large_c_end_with_the_best_machine():
     rng = np.random.default_rng(0)
     rows = np.repeat(rng.normal(size=(60, 2)), 3, axis=0)
     y = np.sin(rows[:, 0]) + rng.normal(scale=0.3, size=len(rows))
@@ -87,14 +84,14 @@ def test_equal_rows_and_a_large_c_end_with_the_best_machine() -> None:
     assert result.objectives[0, 1, 0] <= lowest + 1e-3 * abs(lowest)
 
 
-def test_a_tube_that_holds_all_targets_needs_no_support() -> None:
+def test_a_tube_that_holds_all_targets_needs_no_support():
     result = cells_of(X, Y, 0.05, [1.0], [100.0], FOLDS)
     assert not result.n_support.any()
     assert np.ptp(result.predictions[0]) == 0
 
 
 @pytest.mark.slow
-def test_rows_beyond_memory_give_the_same() -> None:
+def test_rows_beyond_memory_give_the_same():
     arguments = X, Y, 0.05, CS, EPSILONS, FOLDS
     whole, by_rows = (
         cells_of(*arguments, tol=1e-6, memory_bytes=bytes_) for bytes_ in (1 << 30, 1000)
@@ -105,7 +102,7 @@ def test_rows_beyond_memory_give_the_same() -> None:
         np.testing.assert_allclose(by_row, other, atol=1e-4)
 
 
-def test_a_fit_is_the_machine_that_a_fold_found() -> None:
+def test_a_fit_is_the_machine_that_a_fold_found():
     train = FOLDS[0][0]
     weights = np.arange(len(X)) % 4 - 0.5  # the first of each four is left out
     fold = [(train, np.arange(len(X)))]  # asked of rows of training, too
@@ -126,7 +123,7 @@ def test_a_fit_is_the_machine_that_a_fold_found() -> None:
         np.testing.assert_allclose(predicted, machine.predict(X), atol=2e-4)
 
 
-def test_a_row_that_trains_twice_counts_twice() -> None:
+def test_a_row_that_trains_twice_counts_twice():
     sample = np.random.default_rng(0).integers(0, 100, 150)
     test_rows = np.arange(100, 200)
     result = cells_of(X, Y, 0.05, [1.0], [0.1], [(sample, test_rows)], tol=1e-6)
@@ -136,7 +133,7 @@ def test_a_row_that_trains_twice_counts_twice() -> None:
     )
 
 
-def test_a_kernel_may_be_given() -> None:
+def test_a_kernel_may_be_given():
     arguments = CS, EPSILONS, FOLDS
     K = rbf_kernel(X, gamma=0.05)
     result = cells_of(K, Y, 1.0, *arguments, kernel="precomputed", tol=1e-6)
@@ -146,7 +143,7 @@ def test_a_kernel_may_be_given() -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 30, 1000])
-def test_folds_are_shown_as_they_are_filled(memory_bytes: int) -> None:
+def test_folds_are_shown_as_they_are_filled(memory_bytes):
     items = list(solve_regression(X, Y, 0.05, [1.0], EPSILONS, FOLDS, memory_bytes=memory_bytes))
     splits = [item.split for item in items if isinstance(item, Fit)]
     assert sorted(splits) == [0, 0, 0, 1, 1, 1, 2, 2, 2]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from pipelines.svm.cells import PathResult
 from pipelines.svm.cpu import in_memory, small_pairs
 from pipelines.svm.cpu.path import cross_validate_path
 from pipelines.svm.search import search_folds
@@ -29,10 +26,10 @@ FOLDS = [
 ]
 
 
-def both(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[PathResult, PathResult]:
+def both(monkeypatch, **options):
     """The result of the pairs together, and of each by itself."""
 
-    def fit_path() -> PathResult:
+    def fit_path():
         return cross_validate_path(
             X, Y, GAMMA, CS, FOLDS, n_threads=1, return_decisions=True, **options
         )
@@ -54,9 +51,7 @@ def both(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[PathResult, P
     ],
     ids=["rbf", "balanced", "sigmoid", "hard", "weighted", "limited"],
 )
-def test_pairs_together_are_as_each_by_itself(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
+def test_pairs_together_are_as_each_by_itself(monkeypatch, options):
     together, alone = both(monkeypatch, **options)
     np.testing.assert_allclose(together.objectives, alone.objectives, rtol=1e-5)
     np.testing.assert_array_equal(together.status, alone.status)
@@ -67,7 +62,7 @@ def test_pairs_together_are_as_each_by_itself(
     assert (together.fit_seconds > 0).all()
 
 
-def test_more_threads_than_folds_change_no_bit() -> None:
+def test_more_threads_than_folds_change_no_bit():
     """Pairs of a few hundred rows, shared out over threads class by class."""
     digits = load_digits()
     rows = np.flatnonzero(digits.target < 5)
@@ -87,7 +82,7 @@ def test_more_threads_than_folds_change_no_bit() -> None:
             assert np.count_nonzero(alone.predictions[0][number][c] != theirs) <= 1
 
 
-def test_rows_are_sorted_with_their_numbers() -> None:
+def test_rows_are_sorted_with_their_numbers():
     values = np.random.default_rng(0).integers(0, 50, 300).astype(np.float64)
     numbers = np.arange(300)
     before = values.copy()

@@ -10,7 +10,7 @@ N_CLASSES = 4
 PAIRS = [(a, b) for a in range(N_CLASSES) for b in range(a + 1, N_CLASSES)]
 
 
-def parts_of(values: np.ndarray) -> np.ndarray:
+def parts_of(values):
     """Parts that add up to decision values (n_rows, n_pairs, n_C)."""
     parts = np.zeros((N_CLASSES, N_CLASSES, values.shape[2], len(values)))
     for pair, (a, b) in enumerate(PAIRS):
@@ -18,14 +18,14 @@ def parts_of(values: np.ndarray) -> np.ndarray:
     return parts
 
 
-def winner(values: np.ndarray) -> int:
+def winner(values):
     votes = np.zeros(N_CLASSES, int)
     for (a, b), value in zip(PAIRS, values, strict=True):
         votes[a if value > 0 else b] += 1
     return int(votes.argmax())
 
 
-def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide() -> None:
+def test_the_rows_are_those_whose_winner_the_uncertain_signs_decide():
     generator = np.random.default_rng(0)
     values = generator.normal(size=(600, len(PAIRS), 3))
     values[generator.random(values.shape) < 0.05] *= 1e-6  # uncertain
