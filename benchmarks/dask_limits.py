@@ -49,7 +49,7 @@ def same(number: int) -> int:
 
 def ours(client: Client, n: int) -> int:
     """The program's way, each task with a priority of its own; how many came back."""
-    from pipelines.run.tasks import OnCluster
+    from pipelines.run.runners import OnCluster
 
     tasks = [Nothing(number, 1.0 + number) for number in range(n)]
     outcomes = OnCluster(client).outcomes(number_of, None, tasks)

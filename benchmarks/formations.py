@@ -230,7 +230,7 @@ def time_grid(options: argparse.Namespace) -> Workload:
     Of the path solver all C of a gamma, on some folds; of scikit-learn's SVC a fit each.
     """
     from benchmarks.forecast import make_plan
-    from pipelines.run.tasks import InProcess
+    from pipelines.run.runners import InProcess
     from pipelines.search.command import run_tasks
     from pipelines.search.tasks import SEARCH, cell_key_of, run_task
 
@@ -260,7 +260,7 @@ def time_ensemble(options: argparse.Namespace) -> Workload:
     from benchmarks.forecast import make_plan
     from pipelines.bagging.work import run_member_task, run_trainings
     from pipelines.data.placement import FoldedData
-    from pipelines.run.tasks import InProcess, Outcome
+    from pipelines.run.runners import InProcess, Outcome
 
     argv = ["--n-bootstrap", str(options.n_bootstrap), "--n-tuning", str(options.n_tuning)]
     plan = make_plan(ENSEMBLE, [*argv, "--max-epochs", "3", *_of_data(options)])
@@ -297,8 +297,8 @@ def formed(n_nodes: int, n_each: int, profile: str | None) -> Iterator[Client]:
     from distributed import Client, Nanny, Scheduler, SpecCluster
 
     from cluster_setup import open_cluster
+    from cluster_setup.dask_settings import LOOPBACK, NO_LOGS, SETTINGS
     from cluster_setup.on_this_machine import leave_main_module_alone
-    from cluster_setup.settings import LOOPBACK, NO_LOGS, SETTINGS
 
     with ExitStack() as stack:
         if profile:
@@ -323,7 +323,7 @@ def formed(n_nodes: int, n_each: int, profile: str | None) -> Iterator[Client]:
 
 def run_queue(runner: Any, shared: Shared, units: Sequence[Unit]) -> list[Span]:
     """Have the program's scheduler hand out units, and its journal keep them."""
-    from pipelines.run.tasks import Outcome
+    from pipelines.run.runners import Outcome
     from pipelines.run_folder.journal import Journal
 
     done, waiting, spans = set[str](), [unit for unit in units if unit.needs], list[Span]()
@@ -369,7 +369,7 @@ def measure(client: Client, job: Workload, options: argparse.Namespace) -> dict[
     from distributed.comm import get_address_host
 
     from pipelines.run.outcomes import run_measured
-    from pipelines.run.tasks import OnCluster
+    from pipelines.run.runners import OnCluster
 
     addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
     nodes = [list(node) for _, node in groupby(addresses, get_address_host)]

@@ -98,7 +98,7 @@ def in_turn(images: Path, folder: Path, options: argparse.Namespace) -> dict[str
 
     from pipelines.data.batches import Batches
     from pipelines.data.load import load_dataset
-    from pipelines.data.stream.feed import RowFeed, StreamedBatches
+    from pipelines.data.stream.row_feed import RowFeed, StreamedBatches
 
     torch.set_num_threads(1)
     n_batch, n_workers = options.batch_size, options.loader_workers

@@ -24,7 +24,7 @@ from benchmarks.keep import RESULTS, keep, markdown_table, stamped
 from benchmarks.machine import in_words
 from pipelines.data.fits import Fit
 from pipelines.run.options import OneLineParser
-from pipelines.svm.landmarks.search import solve_landmarks
+from pipelines.svm.landmarks.landmark_search import solve_landmarks
 from pipelines.svm.settings import Settings
 
 GAMMA, CS, N_FOLDS = 0.02, np.logspace(-2, 3, 12), 5

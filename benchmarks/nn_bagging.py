@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> None:
     from cluster_setup import open_cluster
     from cluster_setup.on_this_machine.devices import available_cores
     from pipelines.nn.settings import TrainingSettings
-    from pipelines.run.tasks import InProcess, OnCluster
+    from pipelines.run.runners import InProcess, OnCluster
 
     on_gpu, cores = options.device == "gpu", available_cores()
     make = partial(

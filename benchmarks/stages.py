@@ -100,7 +100,7 @@ def _trained(options: argparse.Namespace, training: Any, n_ranks: int) -> dict[s
 def _problem(options: argparse.Namespace) -> Any:
     import numpy as np
 
-    from pipelines.parallel.problem import CLASSES, NetworkDescription, TrainingProblem
+    from pipelines.parallel.training_problem import CLASSES, NetworkDescription, TrainingProblem
 
     rng = np.random.default_rng(0)
     train, validation, test = (
@@ -128,8 +128,8 @@ def _begin() -> int:
     import torch
 
     from pipelines.parallel.options import Formation, TrainingOptions
-    from pipelines.parallel.problem import NetworkDescription
     from pipelines.parallel.stages import staged
+    from pipelines.parallel.training_problem import NetworkDescription
 
     options = TrainingOptions(network="mlp", stages=2)
     network = staged(NetworkDescription("mlp", 8, 2), options, Formation.of(options, 2), 0).stage(0)

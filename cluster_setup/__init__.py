@@ -18,10 +18,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cluster_setup.dask_settings import BY_BUS, ORDER, dask_settings
 from cluster_setup.errors import ClusterError
 from cluster_setup.kinds import load_kind, other_kinds
 from cluster_setup.options import KINDS, ClusterOptions
-from cluster_setup.settings import BY_BUS, ORDER, dask_settings
 from cluster_setup.shutdown import forget_schedulers
 
 if TYPE_CHECKING:

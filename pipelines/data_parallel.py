@@ -33,7 +33,7 @@ from pipelines.run.summary import baseline_lines, wall_time
 
 if TYPE_CHECKING:
     from pipelines.parallel.answer import Training
-    from pipelines.parallel.problem import TrainingProblem
+    from pipelines.parallel.training_problem import TrainingProblem
 
 SECONDS_BETWEEN_LINES = 10  # on epochs, on the terminal
 
@@ -250,7 +250,11 @@ class DataParallel(job.Job[Options]):
                 f"threads; use {opt('cluster', 'local')}"
             )
         need_torch()
-        from pipelines.parallel.problem import approximator, load_rows, refuse_unknown_network
+        from pipelines.parallel.training_problem import (
+            approximator,
+            load_rows,
+            refuse_unknown_network,
+        )
 
         refuse_unknown_network(options.network)
         if options.network == "approximator":

@@ -22,7 +22,7 @@ from pipelines.run.summary import wall_time
 from pipelines.run_folder import names
 
 if TYPE_CHECKING:
-    from pipelines.graph.files import EdgeFile
+    from pipelines.graph.edge_files import EdgeFile
     from pipelines.graph.iteration import Array, StoppingRule
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import GraphProblem, Ranks
@@ -201,7 +201,7 @@ class PageRank(job.Job[Options]):
 
     def load(self, options: Options, kind: str) -> EdgeFile | RandomGraph:
         """Open the edge list. The edges are read by ``plan``, or by the workers."""
-        from pipelines.graph.files import open_edges
+        from pipelines.graph.edge_files import open_edges
         from pipelines.graph.random_graphs import RandomGraph
 
         options.stop()  # contradictory options are refused before anything is read

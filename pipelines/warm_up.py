@@ -149,7 +149,7 @@ def solve_on_cpu() -> None:
     """Fit small problems of all CPU solvers: in memory, beyond it, regression and landmarks."""
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cpu.regression import fit_regression
-    from pipelines.svm.landmarks.search import fit_landmarks
+    from pipelines.svm.landmarks.landmark_search import fit_landmarks
     from pipelines.svm.settings import Settings
 
     X, y, folds = small_problem()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_setup.settings import scheduler_dashboard
+from cluster_setup.dask_settings import scheduler_dashboard
 
 PAGES = Path(__file__).parents[1] / "docs" / "notebooks"
 RENDERED = sorted(PAGES.glob("*.md"))

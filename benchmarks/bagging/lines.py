@@ -18,12 +18,12 @@ from pipelines.data.bootstrap import BootstrapSplits
 from pipelines.data.dataset import Dataset
 from pipelines.data.load import load_dataset
 from pipelines.data.placement import FoldedData
+from pipelines.nn.batched_fit import generator_of
 from pipelines.nn.by_hand import epoch_order, first_weights
-from pipelines.nn.fit import generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import TrainingSettings, torch_device
 from pipelines.nn.space import SearchSpace
-from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.run.runners import InProcess, OnCluster
 from pipelines.search.shared.networks import NetworkCandidate
 from pipelines.search.tasks import make_tasks, task_rows
 

@@ -35,10 +35,10 @@ def compare_hard_table(
     """
     from sklearn.model_selection import StratifiedKFold
 
-    from pipelines.svm.cells import PathResult
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cuda.launches import Launching
     from pipelines.svm.cuda.path import cross_validate_path_cuda
+    from pipelines.svm.grid_cells import PathResult
 
     X, y = make_table("phoneme", rows)
     folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))

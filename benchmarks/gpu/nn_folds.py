@@ -38,7 +38,7 @@ def compare_training() -> None:
         train_with_us,
     )
     from pipelines.nn.settings import TrainingSettings
-    from pipelines.run.tasks import InProcess
+    from pipelines.run.runners import InProcess
 
     data_dir = os.environ.get("PLEASINGLY_DATA_DIR")
     name, where = ("mnist", data_dir) if data_dir else ("digits", "data")

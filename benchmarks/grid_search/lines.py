@@ -13,12 +13,12 @@ from pipelines.data.dataset import Dataset
 from pipelines.data.folds import make_folds
 from pipelines.data.load import load_dataset
 from pipelines.data.placement import Fold, FoldedData
-from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.run.runners import InProcess, OnCluster
 from pipelines.search.candidates import grid_candidates
 from pipelines.search.command import run_tasks
-from pipelines.search.feed import cut_for_workers
 from pipelines.search.ranking import reduce_scores, tabulate
 from pipelines.search.scoring import CandidateScorer
+from pipelines.search.task_feed import cut_for_workers
 from pipelines.search.tasks import SEARCH, make_tasks, task_rows
 from pipelines.search.tasks import Problem as Search
 from pipelines.svm.settings import Settings

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import on_this_machine
+from cluster_setup.dask_settings import BY_BUS, ORDER, takers_of_rmm
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine import devices
 from cluster_setup.on_this_machine.devices import Gpu
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import BY_BUS, ORDER, takers_of_rmm
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
+from cluster_setup.dask_settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.installation import install_line
 from cluster_setup.on_this_machine.devices import VISIBLE, gpu_lack, reasons_in_words, visible_gpus
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import load_profile
 from cluster_setup.profiles.values import path_here
-from cluster_setup.settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client

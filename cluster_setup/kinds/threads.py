@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import shutdown
+from cluster_setup.dask_settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 from cluster_setup.on_this_machine import start_cluster, with_time_limits
 from cluster_setup.on_this_machine.devices import available_cores
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, NO_LOGS, dask_settings, scheduler_dashboard
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -16,9 +16,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security, shutdown
+from cluster_setup.dask_settings import LOOPBACK, NO_LOGS, open_protocol, scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
-from cluster_setup.settings import LOOPBACK, NO_LOGS, open_protocol, scheduler_dashboard
 
 if TYPE_CHECKING:
     import psutil

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_setup import security
+from cluster_setup.dask_settings import NO_LOGS, open_protocol, scheduler_dashboard
 from cluster_setup.errors import ClusterError
 from cluster_setup.options import ClusterOptions
 from cluster_setup.profiles import Profile, load_profile
 from cluster_setup.queue.jobs import JobState, Queue, cluster_class, job_arguments, wants_gpu
-from cluster_setup.settings import NO_LOGS, open_protocol, scheduler_dashboard
 from cluster_setup.shutdown import close_or_kill
 
 if TYPE_CHECKING:

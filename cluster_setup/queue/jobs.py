@@ -18,19 +18,19 @@ from typing import Any
 
 from pydantic import ByteSize
 
-from cluster_setup.errors import ClusterError
-from cluster_setup.installation import install_line
-from cluster_setup.options import ClusterOptions
-from cluster_setup.profiles import Profile, load_profile
-from cluster_setup.profiles.values import for_node, seconds_of, walltime_text
-from cluster_setup.security import named_keys
-from cluster_setup.settings import (
+from cluster_setup.dask_settings import (
     LOOPBACK,
     OF_WORKERS,
     as_environment,
     open_protocol,
     takers_of_rmm,
 )
+from cluster_setup.errors import ClusterError
+from cluster_setup.installation import install_line
+from cluster_setup.options import ClusterOptions
+from cluster_setup.profiles import Profile, load_profile
+from cluster_setup.profiles.values import for_node, seconds_of, walltime_text
+from cluster_setup.security import named_keys
 
 # The web pages of a worker are for its node only, if they are there at all.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")

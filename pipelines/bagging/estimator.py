@@ -50,7 +50,7 @@ from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingSet
 from pipelines.nn.space import SearchSpace
 from pipelines.run.client_parameter import ClientMixin
 from pipelines.run.new_rows import record_of
-from pipelines.run.tasks import InProcess, OnCluster, Runner
+from pipelines.run.runners import InProcess, OnCluster, Runner
 from pipelines.run_folder.digests import refuse_changed
 from pipelines.sklearn_private import Interval, StrOptions, check_sample_weight
 

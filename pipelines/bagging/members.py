@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.bagging.record import INTERVALS, MEMBER_FILES, NESTED, SELECTIVE_PREDICTION
 from pipelines.data.model_file import Arrays, Model, read_model_file
 from pipelines.data.placement import SharedData
-from pipelines.nn.fit import Refitted
+from pipelines.nn.batched_fit import Refitted
 from pipelines.nn.member import Ensemble, OutOfBagPrediction, Prediction
 from pipelines.run_folder import names
 

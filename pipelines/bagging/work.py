@@ -23,17 +23,16 @@ from pipelines.data.dataset import take_rows
 from pipelines.data.fits import Fit, Progress, importing
 from pipelines.data.placement import Fold, FoldedData
 from pipelines.data.preparation import Preparation
-from pipelines.nn.fit import NoRoomError, Refitted, generator_of, refit
+from pipelines.nn.batched_fit import NoRoomError, Refitted, generator_of, refit
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import OF_CONVOLUTION, PARAMETERS, SearchSpace
 from pipelines.nn.stack import OK, StackPart, placed_rows
 from pipelines.run.events import ProgressEvent
-from pipelines.run.tasks import Outcome, Runner
+from pipelines.run.runners import Outcome, Runner
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
-from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
 from pipelines.search.fitting import CandidateGroup, group_candidates
 from pipelines.search.ranking import best_of_each, rank, reduce_scores, tabulate
 from pipelines.search.scoring import NEG_LOG_LOSS, NEG_SQUARED_ERROR, CandidateScorer
@@ -43,6 +42,7 @@ from pipelines.search.strategies.base import Strategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.race import MARGIN, Race
 from pipelines.search.strategies.tpe import TPE, CandidateSource
+from pipelines.search.task_feed import StrategySearch, TaskFeed, scope_of
 from pipelines.search.tasks import OUTER, CellKey, Problem, Row, Task, cell_row
 from pipelines.search.tasks import run_task as run_search_task
 

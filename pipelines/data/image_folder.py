@@ -31,8 +31,8 @@ from pipelines.data.image_files import FULL_SCALES, Unscaled, decode, own_white,
 from pipelines.data.image_paths import ImagePaths, files_beside, image_paths, join_folders, readable
 from pipelines.data.image_splits import Split, class_folders, find_split
 from pipelines.data.images import source_of
-from pipelines.data.stream.images import ImageStore
-from pipelines.data.stream.rows import Input, RowsOnDisk
+from pipelines.data.stream.image_rows import ImageStore
+from pipelines.data.stream.streamed_rows import Input, RowsOnDisk
 from pipelines.data.tables.words import counted, list_names
 from pipelines.errors import InputError, opt
 

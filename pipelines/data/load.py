@@ -25,7 +25,7 @@ from pipelines.data.image_folder import ImageReading, load_folder
 from pipelines.data.images import TORCHVISION, load_digits, load_torchvision
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import Scaling
-from pipelines.data.stream.rows import Input, RowsOnDisk
+from pipelines.data.stream.streamed_rows import Input, RowsOnDisk
 from pipelines.data.stream.tables import open_table
 from pipelines.data.tables import SUFFIXES, Reading, read_raw_table
 from pipelines.errors import InputError, opt

@@ -15,7 +15,7 @@ from pipelines.errors import InputError, opt
 from pipelines.run.options import argument, option, parse_options
 
 if TYPE_CHECKING:
-    from pipelines.export.parts import Exported
+    from pipelines.export.exported_model import Exported
     from pipelines.run_folder.record import Record
 
 SUFFIXES = {
@@ -137,7 +137,7 @@ def _open(options: Options) -> tuple[Exported, Any, str]:
 
     If the test rows cannot be read any more, support vectors take their place.
     """
-    from pipelines.export.rows import rows_of_test, unreadable_data_error
+    from pipelines.export.compared_rows import rows_of_test, unreadable_data_error
     from pipelines.run.predict import load_model
     from pipelines.run_folder.record import Record, read_record
 

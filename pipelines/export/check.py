@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.data.dataset import take_rows
 from pipelines.errors import error_line
-from pipelines.export.graph import feed, labels_of
+from pipelines.export.onnx_graph import feed, labels_of
 from pipelines.run.errors import RunStopped
 
 TOLERANCE = 1e-5  # absolute for probabilities; for other numbers relative to the largest

@@ -13,8 +13,8 @@ import numpy as np
 
 from pipelines.errors import InputError, error_line, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, INT64, OPSET, OPSET_ML, OnnxGraph, prepared
-from pipelines.export.parts import Exported, as_class_columns, plain_preparation
+from pipelines.export.exported_model import Exported, as_class_columns, plain_preparation
+from pipelines.export.onnx_graph import DOUBLE, INT64, OPSET, OPSET_ML, OnnxGraph, prepared
 from pipelines.export.svm import add_machine, plain_machine
 from pipelines.search.model import FittedEstimator
 from pipelines.search.scoring import last_step

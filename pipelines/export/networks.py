@@ -13,8 +13,8 @@ import numpy as np
 from pipelines.bagging.reductions import reduce_members
 from pipelines.errors import InputError, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, FLOAT, INT64, OPSET, OnnxGraph, prepared
-from pipelines.export.parts import Exported
+from pipelines.export.exported_model import Exported
+from pipelines.export.onnx_graph import DOUBLE, FLOAT, INT64, OPSET, OnnxGraph, prepared
 from pipelines.nn.member import Ensemble, Member
 
 if TYPE_CHECKING:

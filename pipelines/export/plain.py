@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.data.model_file import DAMAGE_OF_SKOPS, skops_io
 from pipelines.errors import InputError, error_line, opt
 from pipelines.export.check import Answers
-from pipelines.export.parts import Exported
+from pipelines.export.exported_model import Exported
 
 OURS = ("pipelines", "cluster_setup")
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from pipelines.data.scaling import FittedScaling
 from pipelines.export.check import Answers
-from pipelines.export.graph import DOUBLE, OnnxGraph, prepared
-from pipelines.export.parts import Exported, as_class_columns, plain_preparation
+from pipelines.export.exported_model import Exported, as_class_columns, plain_preparation
+from pipelines.export.onnx_graph import DOUBLE, OnnxGraph, prepared
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
 Machine = KernelMachine | KernelRegressor

@@ -29,8 +29,8 @@ from distributed.comm import CommClosedError
 from cluster_setup.workers import forecast_workers
 from pipelines.errors import InputError, opt
 from pipelines.graph import cugraph, partitions
+from pipelines.graph.edge_files import PART_BYTES, EdgeFile
 from pipelines.graph.edges import check_node_count, comment_notes, no_edges_error
-from pipelines.graph.files import PART_BYTES, EdgeFile
 from pipelines.graph.iteration import (
     Array,
     Callback,
@@ -40,7 +40,7 @@ from pipelines.graph.iteration import (
     ignore,
     surfer_on,
 )
-from pipelines.graph.names import sorted_nodes
+from pipelines.graph.node_names import sorted_nodes
 from pipelines.graph.partitions import Partitioning, read_array
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.graph.ranks import Ranks

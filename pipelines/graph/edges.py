@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipelines.data.tables.words import counted, reason_of
 from pipelines.errors import InputError, opt
-from pipelines.graph.names import positions_of, sorted_nodes, to_one_type, trimmed
+from pipelines.graph.node_names import positions_of, sorted_nodes, to_one_type, trimmed
 
 # m edges between numbered nodes: sources and targets, int32 of shape (m,), and float64 weights of
 # shape (m,), or None where every edge counts 1.

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, opt
+from pipelines.graph.edge_files import EdgeFile, open_edges
 from pipelines.graph.edges import (
     Piece,
     both_ways,
@@ -24,7 +25,6 @@ from pipelines.graph.edges import (
     no_edges_error,
     number_nodes,
 )
-from pipelines.graph.files import EdgeFile, open_edges
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.svm.compiled import compiled
 

@@ -31,7 +31,7 @@ from pipelines.data.delimited import (
 )
 from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
-from pipelines.graph.names import are_numbers
+from pipelines.graph.node_names import are_numbers
 
 HEAD_BYTES = 1 << 18  # by which the layout is judged
 LEAST_FRACTION = 0.8  # of the cells that must be numbers for a column to count as numbers

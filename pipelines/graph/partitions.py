@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.graph.edge_files import EdgeFile, FilePart
 from pipelines.graph.edges import both_ways
-from pipelines.graph.files import EdgeFile, FilePart
 from pipelines.graph.graph import CompressedRows, add_out, are_usual, make_rows
 from pipelines.graph.iteration import Array, RandomSurfer, rounding_error
 from pipelines.graph.layout import NamesAreText
-from pipelines.graph.names import to_one_type
+from pipelines.graph.node_names import to_one_type
 from pipelines.graph.pull import PullRows, pull, reciprocal_of
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run_folder.names import replacing

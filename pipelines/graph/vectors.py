@@ -23,7 +23,7 @@ from pipelines.graph.layout import (
     is_number,
     means_node,
 )
-from pipelines.graph.names import lookup_positions
+from pipelines.graph.node_names import lookup_positions
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 

@@ -17,7 +17,7 @@ from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import FittedScaling, Scaling
 from pipelines.errors import InputError
-from pipelines.nn.fit import ScoreRows, fit_networks, generator_of
+from pipelines.nn.batched_fit import ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs, NotNamed
 from pipelines.nn.member import Member
 from pipelines.nn.settings import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingSettings, need_torch

@@ -23,9 +23,9 @@ from pipelines.report.charts import (
     title_and_key,
 )
 from pipelines.report.classification import test_section
+from pipelines.report.figure_values import add_values
 from pipelines.report.parts import Card, Chart, Listing, Part, Section, Text
 from pipelines.report.style import GREY, SKY, VERMILLION, one_axes
-from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, significant
 
 OF_TRAINING = [

@@ -38,7 +38,7 @@ from pipelines.report.classification import BEST, test_section
 from pipelines.report.curves import ClassValues, curves_section
 from pipelines.report.importances import importance_section
 from pipelines.report.parts import Card, Chart, Listing, Part, Section, SideBySide, Text
-from pipelines.report.regression import (
+from pipelines.report.regression_charts import (
     INTERVALS,
     deferral_chart,
     interval_cards,

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from pipelines.graph.record import ITERATIONS, RANKS, GraphRecord, RankHistogram
 from pipelines.report.base import Report
 from pipelines.report.charts import Panel, Series, dashed, grid_lines, series_chart
+from pipelines.report.figure_values import add_values
 from pipelines.report.parts import Card, Chart, Listing, Pairs, Section, SideBySide, Text
 from pipelines.report.style import BLUE, SKY, one_axes, powers_of_ten
-from pipelines.report.values import add_values
 from pipelines.report.wording import count, significant
 from pipelines.run_folder.reading import read_table
 

@@ -14,8 +14,8 @@ from pipelines.data.baseline import better_on_test_rows, constant_answer
 from pipelines.data.model_file import write_model
 from pipelines.parallel.checkpoint import StoredStages, from_bytes, read
 from pipelines.parallel.flat import BEST, best_network
-from pipelines.parallel.problem import CLASSES, TrainingProblem, blocks_of
 from pipelines.parallel.record import CHECKPOINTS, EPOCHS, EpochRow, training_name
+from pipelines.parallel.training_problem import CLASSES, TrainingProblem, blocks_of
 from pipelines.run_folder import names
 from pipelines.run_folder.reading import as_table
 
@@ -182,7 +182,7 @@ def _tested(
     """Mean loss and metric of the test rows, and the index of the largest output for each row."""
     import torch
 
-    from pipelines.data.stream.feed import RowFeed, StreamedColumns
+    from pipelines.data.stream.row_feed import RowFeed, StreamedColumns
 
     columns: Any
     n_rows, sums = len(problem.test["y"]), torch.zeros(2)

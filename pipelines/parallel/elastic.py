@@ -13,9 +13,8 @@ from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.train import on_device
 from pipelines.parallel.checkpoint import TrainingProgress, progress_of, read, remove_earlier_stages
 from pipelines.parallel.options import Formation
-from pipelines.parallel.problem import TrainingProblem
 from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
-from pipelines.parallel.process_group.members import (
+from pipelines.parallel.process_group.worker_group import (
     SECONDS_FOR_A_REPLACEMENT,
     GroupEnd,
     hosts_of,
@@ -23,6 +22,7 @@ from pipelines.parallel.process_group.members import (
     wait_for_members,
 )
 from pipelines.parallel.rank import Rank, Send, TrainingPlan
+from pipelines.parallel.training_problem import TrainingProblem
 from pipelines.run.errors import RunStopped
 
 if TYPE_CHECKING:

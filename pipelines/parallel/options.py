@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-from pipelines.data.stream.rows import INPUTS
+from pipelines.data.stream.streamed_rows import INPUTS
 from pipelines.data.user_code import absolute_name, named_code
 from pipelines.errors import InputError, flag_of
 from pipelines.nn.augment import AUGMENTATION

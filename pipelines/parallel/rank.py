@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.data.batches import Batches, RankBatch
-from pipelines.data.stream.feed import RowFeed, StreamedBatches, StreamedColumns
+from pipelines.data.stream.row_feed import RowFeed, StreamedBatches, StreamedColumns
 from pipelines.parallel.buckets import Buckets
 from pipelines.parallel.checkpoint import TrainingProgress, from_bytes, to_bytes, write_checkpoint
 from pipelines.parallel.flat import BEST, FlatModel, best_network
 from pipelines.parallel.options import TrainingOptions, strategy_of
-from pipelines.parallel.problem import TrainingProblem
 from pipelines.parallel.process_group.group import ProcessGroup
+from pipelines.parallel.training_problem import TrainingProblem
 
 if TYPE_CHECKING:
     import torch

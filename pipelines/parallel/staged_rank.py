@@ -23,10 +23,10 @@ from pipelines.parallel.checkpoint import (
 )
 from pipelines.parallel.flat import BEST
 from pipelines.parallel.options import Formation
-from pipelines.parallel.problem import CLASSES, TrainingProblem
 from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import Rank, Send, TrainingPlan, seeds_of
 from pipelines.parallel.stages import staged
+from pipelines.parallel.training_problem import CLASSES, TrainingProblem
 
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineSchedule

@@ -15,7 +15,7 @@ from torch import fx, nn
 from pipelines.errors import InputError, opt
 from pipelines.parallel.deferred import DeferredNetwork, replace_tensor, tensors_of
 from pipelines.parallel.options import MICROBATCHES, Formation, TrainingOptions
-from pipelines.parallel.problem import NetworkDescription
+from pipelines.parallel.training_problem import NetworkDescription
 from pipelines.run.outcomes import describe
 
 BYTES = 4  # of a float32 number

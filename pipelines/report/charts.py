@@ -21,6 +21,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
+from pipelines.report.figure_values import MOST_OF_LINE, add_values
 from pipelines.report.style import (
     BLUE,
     COLOUR_MAP,
@@ -40,7 +41,6 @@ from pipelines.report.style import (
     powers_of_ten,
     spans_a_decade,
 )
-from pipelines.report.values import MOST_OF_LINE, add_values
 from pipelines.report.wording import percent, shorten, significant
 from pipelines.run_folder.measures import Measure
 

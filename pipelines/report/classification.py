@@ -23,6 +23,7 @@ from pipelines.report.charts import (
     name_ticks,
     series_chart,
 )
+from pipelines.report.figure_values import add_values
 from pipelines.report.parts import (
     MOST_ROWS,
     Chart,
@@ -35,7 +36,6 @@ from pipelines.report.parts import (
     Text,
 )
 from pipelines.report.style import BLUE, SKY
-from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, shorten, significant
 from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import RunData

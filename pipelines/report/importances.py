@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.report.charts import title_and_key
+from pipelines.report.figure_values import add_values
 from pipelines.report.parts import Chart, Folded, Listing, Part, Section, SideBySide, Text
 from pipelines.report.style import BLUE, GREY, INK, PALE, one_axes, percent_labels
-from pipelines.report.values import add_values
 from pipelines.report.wording import count, percent, shorten, significant
 from pipelines.run_folder.measures import ACCURACY
 from pipelines.run_folder.names import IMPORTANCES, PARAMETER_IMPORTANCES

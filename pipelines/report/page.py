@@ -11,9 +11,9 @@ import jinja2
 
 from pipelines.commands import job_of
 from pipelines.report.base import Report
+from pipelines.report.figure_values import MOST_VALUES, figure_values, is_crowded
 from pipelines.report.parts import Chart, Section, every_part
 from pipelines.report.style import DARK_RULES, figure_style, inline, save
-from pipelines.report.values import MOST_VALUES, figure_values, is_crowded
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from pipelines.report.figure_values import add_values
 from pipelines.report.style import INK, PALE, SKY, VERMILLION, WHITE, WIDE
-from pipelines.report.values import add_values
 from pipelines.report.wording import duration, shorten
 from pipelines.run_folder.reading import FinishedTask
 from pipelines.run_folder.work_time import (

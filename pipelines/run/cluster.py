@@ -20,7 +20,7 @@ from pipelines.run.cluster_options import PlaceOptions
 from pipelines.run.errors import stop_if_lost
 from pipelines.run.groups import RunOptions
 from pipelines.run.recycling import LEAST_GROWTH, NEVER, Recycling
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from pipelines.run_folder.folder import unused
 
 if TYPE_CHECKING:

@@ -242,8 +242,8 @@ class Acceleration:
         delayed, delayed_calls = usual_way.delayed, list[Call]()
         if problem is not None and tasks:
             from pipelines.search.executor import batch_numbers
-            from pipelines.search.feed import cut_for_workers
             from pipelines.search.from_calls import fits_of_batch
+            from pipelines.search.task_feed import cut_for_workers
 
             distinct_tasks = cut_for_workers(
                 problem, list(dict.fromkeys(tasks.values())), usual_way.n_jobs
@@ -277,7 +277,7 @@ class Acceleration:
     ) -> Iterator[MadeFit]:
         """Yield the results of fits that the workers of a cluster make."""
         from cluster_setup.workers import describe_workers, threads_per_task
-        from pipelines.run.tasks import OnCluster
+        from pipelines.run.runners import OnCluster
         from pipelines.search.executor import SearchExecutor
         from pipelines.search.from_calls import group_tasks, names_of, problem_of, sharing_groups
 

@@ -21,17 +21,16 @@ from pipelines.run.events import ProgressEvent
 from pipelines.run.lifecycle import Session
 from pipelines.run.outcomes import Outcome, Work, without_compilation
 from pipelines.run.progress import time_text
-from pipelines.run.tasks import FurtherTasks, no_further_tasks
+from pipelines.run.runners import FurtherTasks, no_further_tasks
 from pipelines.run_folder import names
 from pipelines.run_folder.digests import digests_of
 from pipelines.run_folder.record import Answer
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.extension import identity_of_candidate, record_extended, rows_to_extend
-from pipelines.search.features import Features
-from pipelines.search.feed import StrategySearch, TaskFeed, cut_for_workers, scope_of
 from pipelines.search.fitting import CandidateGroup
 from pipelines.search.forecast import Pace, Rates, WorkType, forecast
+from pipelines.search.image_features import Features
 from pipelines.search.importance import (
     ColumnImportances,
     parameter_importances,
@@ -57,6 +56,7 @@ from pipelines.search.strategies import strategy_class, strategy_packages
 from pipelines.search.strategies.base import WHOLE, Request, Stop
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.summary import fraction_in_words, untried_in_words
+from pipelines.search.task_feed import StrategySearch, TaskFeed, cut_for_workers, scope_of
 from pipelines.search.tasks import (
     CURVE,
     INNER,
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
     from pipelines.data.dataset import Dataset
     from pipelines.data.placement import FoldedData
-    from pipelines.run.tasks import Runner
+    from pipelines.run.runners import Runner
 
 
 Chosen = TypeVar("Chosen", bound=SearchOptions)

@@ -24,7 +24,7 @@ from pipelines.data.fits import Fit, Progress
 from pipelines.data.generators import generators_kept
 from pipelines.run.outcomes import Outcome, TaskEndedError, report_compilation, run_measured
 from pipelines.run.progress import show_progress
-from pipelines.run.tasks import OnCluster, Runner
+from pipelines.run.runners import OnCluster, Runner
 from pipelines.search.calls import Call, FitCalls
 from pipelines.search.from_calls import n_rows_of, problem_of, results_of, work_to_load_later
 from pipelines.search.joblib_backend import UsualWay
@@ -43,8 +43,8 @@ from pipelines.search.tasks import (
 from pipelines.svm.cpu.first_use import may_wait
 
 if TYPE_CHECKING:
-    from pipelines.search.feed import TaskFeed
     from pipelines.search.strategies.base import Scope, Strategy
+    from pipelines.search.task_feed import TaskFeed
 
 # Seconds that searches of this process might have saved, see ``sharing_groups``.
 _seconds_missed = dict[str, float]()
@@ -167,10 +167,10 @@ class SearchExecutor:
         if self._strategy is None and self._time_budget is None:
             return problem, None
         from pipelines.search.budget import Budget
-        from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
         from pipelines.search.forecast import Pace
         from pipelines.search.splits import SplitsOfStages
         from pipelines.search.strategies.grid import Grid
+        from pipelines.search.task_feed import StrategySearch, TaskFeed, scope_of
 
         data, splits = problem.data, problem.splits[SEARCH, WHOLE]
         codes = np.zeros(n_rows_of(data.X), int)

@@ -203,7 +203,7 @@ def group_tasks(
     requests = [Request(group.members, splits) for group in groups]
     tasks = make_tasks(problem, requests=requests, n_workers=n_workers)
     if n_workers > 1:
-        from pipelines.search.feed import cut_for_workers
+        from pipelines.search.task_feed import cut_for_workers
 
         tasks = cut_for_workers(problem, tasks, n_workers)
     missing_cells = {calls.cells[number] for number in numbers}

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pipelines.run.client_parameter import ClientMixin
-from pipelines.run.tasks import OnCluster, Runner
+from pipelines.run.runners import OnCluster, Runner
 from pipelines.search.executor import SearchExecutor
 from pipelines.search.joblib_backend import SearchBackend
 from pipelines.search.shared import SharedFit

@@ -21,7 +21,7 @@ from pipelines.nn.member import refuse_network
 from pipelines.run.new_rows import NewRows, class_columns
 from pipelines.run.predict import ModelAnswer, load_model, refuse_width
 from pipelines.run_folder.record import read_record
-from pipelines.search.features import features_of_rows
+from pipelines.search.image_features import features_of_rows
 from pipelines.search.record import FITTED, ValidationRecord
 from pipelines.search.scoring import last_step, predictions_as
 
@@ -32,7 +32,7 @@ _TRUSTED = {
     "pipelines.data.tables.kinds": "Kinds",
     "pipelines.data.tables.preprocess": "TablePreprocessor",
     "pipelines.nn.estimator": "NetworkClassifier NetworkRegressor",
-    "pipelines.svm.calibration": "Calibration",
+    "pipelines.svm.probabilities": "Calibration",
     "pipelines.svm.kernel": "Kernel",
     "pipelines.svm.kernel_machine": "KernelMachine KernelRegressor",
     "pipelines.svm.path_svc": "PathSVC",

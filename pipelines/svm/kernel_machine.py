@@ -19,9 +19,9 @@ from pipelines.data.model_file import (
 )
 from pipelines.data.preparation import Fitted, fitted_from
 from pipelines.data.scaling import FittedScaling
-from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.multiclass import class_values, codes_of
+from pipelines.svm.probabilities import Calibration
 from pipelines.svm.search import problems_of
 from pipelines.svm.settings import DECISIONS
 

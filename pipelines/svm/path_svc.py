@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from pipelines.data.model_file import Arrays
 from pipelines.sklearn_private import StrOptions, check_sample_weight
-from pipelines.svm.calibration import Calibration
 from pipelines.svm.cpu.fit import FittedPath, fit_path
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, compact
 from pipelines.svm.path_estimator import PathEstimator
+from pipelines.svm.probabilities import Calibration
 from pipelines.svm.settings import DECISIONS, Settings
 
 
@@ -232,7 +232,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
     ) -> FittedPath:
         """Fit class codes; ``X`` is dense, or the kernel matrix."""
         if settings.n_landmarks:
-            from pipelines.svm.landmarks.search import fit_classifier
+            from pipelines.svm.landmarks.landmark_search import fit_classifier
 
             return fit_classifier(X, y, self.C, gamma, settings, weights)
         return fit_path(X, y, self.C, gamma, sample_weight=weights, **vars(settings))

@@ -171,7 +171,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         mean, scale = target_moments(targets) if self.scale_target else (0.0, 1.0)
         settings, scaled = Settings.of(self), (targets - mean) / scale
         if settings.n_landmarks:
-            from pipelines.svm.landmarks.search import fit_regressor
+            from pipelines.svm.landmarks.landmark_search import fit_regressor
 
             fitted = fit_regressor(rows, scaled, self.C, gamma, self.epsilon, settings, weights)
         else:

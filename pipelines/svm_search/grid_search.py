@@ -16,7 +16,7 @@ from sklearn.model_selection import ParameterGrid, check_cv
 
 from cluster_setup.on_this_machine.devices import available_cores, visible_gpus
 from cluster_setup.workers import describe_workers, threads_per_task
-from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.run.runners import InProcess, OnCluster
 from pipelines.search.grid_search import GridSearch
 from pipelines.search.scoring import PREDICTIONS, check_scoring, methods_of
 from pipelines.search.shared.svm import SVCs

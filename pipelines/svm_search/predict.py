@@ -8,7 +8,7 @@ from pathlib import Path
 from pipelines.run.new_rows import NewRows, class_columns, record_of
 from pipelines.run.predict import ModelAnswer, load_model, refuse_width
 from pipelines.run_folder import names
-from pipelines.search.features import features_of_rows
+from pipelines.search.image_features import features_of_rows
 from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 from pipelines.svm_search.record import SvmRecord
 

@@ -22,10 +22,10 @@ from pipelines.search.tasks import SEARCH, Problem, Refit, Splits
 from pipelines.svm.backends import load_backend
 from pipelines.svm.backends.base import PRODUCTS, Backend, Work
 from pipelines.svm.backends.brief import BriefBackend
-from pipelines.svm.calibration import Calibration, fit_sigmoids
 from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import class_values, codes_of, margins
+from pipelines.svm.probabilities import Calibration, fit_sigmoids
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.approximation import distance_from_exact
 

@@ -9,7 +9,7 @@ from pipelines.bagging.members import MemberFiles, prediction_key
 from pipelines.bagging.reductions import as_dask_array, reduce_members
 from pipelines.data.placement import FoldedData, SharedData
 from pipelines.data.scaling import FittedScaling, Scaling
-from pipelines.nn.fit import Refitted
+from pipelines.nn.batched_fit import Refitted
 from pipelines.nn.inputs import Inputs, weight_shapes
 from pipelines.nn.member import Ensemble, Member, OutOfBagPrediction, Prediction
 from pipelines.nn.space import NetworkSpec

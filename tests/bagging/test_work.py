@@ -28,12 +28,12 @@ from pipelines.bagging.work import (
 from pipelines.data.fits import Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import PIXELS_0_16
-from pipelines.nn.fit import Refitted
+from pipelines.nn.batched_fit import Refitted
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import SearchSpace
 from pipelines.nn_bagging import Bagging, Options
-from pipelines.run.tasks import InProcess
+from pipelines.run.runners import InProcess
 from pipelines.search.candidates import Candidate
 from pipelines.search.ranking import failures
 from pipelines.search.tasks import CellKey, Row, Task, cell_key_of, task_rows

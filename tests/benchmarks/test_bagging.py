@@ -10,7 +10,7 @@ from benchmarks import nn_bagging
 from benchmarks.bagging.lines import Cells, compare, make_problem, train_plain
 from benchmarks.bagging.lines import train_with_us as train
 from pipelines.nn.settings import TrainingSettings
-from pipelines.run.tasks import InProcess
+from pipelines.run.runners import InProcess
 
 
 @pytest.fixture(scope="module")

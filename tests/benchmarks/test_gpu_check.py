@@ -131,7 +131,7 @@ problem.data().scaled("cpu")
     "benchmarks.gpu.nn_folds:compare_training": """
 from benchmarks.bagging.lines import make_problem, train_plain, train_with_us
 from pipelines.nn.settings import TrainingSettings
-from pipelines.run.tasks import InProcess
+from pipelines.run.runners import InProcess
 problem = make_problem(
     "digits", "study", 1, n_folds=2, limit=60, data_dir="", training=TrainingSettings(max_epochs=1)
 )

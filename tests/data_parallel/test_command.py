@@ -17,7 +17,7 @@ from pipelines.data.model_file import read_model
 from pipelines.data_parallel import main
 from pipelines.parallel import elastic
 from pipelines.parallel.checkpoint import progress_of, read
-from pipelines.parallel.problem import approximator
+from pipelines.parallel.training_problem import approximator
 from tests.command_runs import record, start
 
 SMALL = [

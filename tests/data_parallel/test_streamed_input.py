@@ -21,7 +21,7 @@ from pipelines.data.image_folder import ImageReading
 from pipelines.data.tables import Reading
 from pipelines.data_parallel import DataParallel, Options, main
 from pipelines.parallel.checkpoint import progress_of, read
-from pipelines.parallel.problem import load_rows
+from pipelines.parallel.training_problem import load_rows
 from tests.command_runs import record, start
 
 

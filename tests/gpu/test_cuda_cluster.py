@@ -13,7 +13,7 @@ from benchmarks.gpu.figures import note
 from cluster_setup import open_cluster
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from pipelines.search.tasks import SEARCH, Task
 
 

@@ -17,7 +17,7 @@ from cluster_setup import open_cluster
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, cugraph
 from pipelines.graph.distributed import distributed_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.edge_files import open_edges
 from pipelines.graph.iteration import StoppingRule
 from pipelines.graph.random_graphs import RandomGraph
 

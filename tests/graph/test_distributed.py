@@ -21,7 +21,7 @@ from cluster_setup.workers import WorkerForecast
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank, distributed, partitions
 from pipelines.graph.distributed import distributed_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.edge_files import open_edges
 from pipelines.graph.iteration import StoppingRule
 from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run.errors import RunStopped

@@ -12,7 +12,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank
 from pipelines.graph.distributed import distributed_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.edge_files import open_edges
 from pipelines.graph.iteration import StoppingRule
 from tests.graph.families import reference
 

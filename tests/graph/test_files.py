@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.graph import compute_pagerank
-from pipelines.graph.files import open_edges
+from pipelines.graph.edge_files import open_edges
 from pipelines.graph.graph import graph_of
 from pipelines.graph.random_graphs import RandomGraph
 

@@ -6,7 +6,7 @@ cannot import a test's files.
 
 from __future__ import annotations
 
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 
 
 def naps(n_tasks, seconds):

@@ -15,7 +15,7 @@ import pytest
 
 from cluster_setup import ClusterError, open_cluster
 from cluster_setup.workers import forecast_workers, workers_present
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from pipelines.svm_grid import main
 from tests.command_runs import cells, record
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_setup import open_cluster
 from pipelines.run.recycling import Recycling
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from tests.run.test_tasks import Number
 
 

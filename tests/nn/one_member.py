@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.bagging.work import Refits, Trainings, run_member_task
 from pipelines.data.fits import Progress
-from pipelines.nn.fit import generator_of
+from pipelines.nn.batched_fit import generator_of
 from pipelines.nn.space import SearchSpace
 from pipelines.search.shared.networks import NetworkCandidate
 from pipelines.search.tasks import make_tasks, task_rows

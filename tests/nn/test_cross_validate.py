@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pipelines.nn.fit import DATA_SHARE, GIB, NoRoomError, room_for
+from pipelines.nn.batched_fit import DATA_SHARE, GIB, NoRoomError, room_for
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import training_bytes
 
@@ -55,6 +55,6 @@ def test_a_gpu_is_planned_with_by_what_is_free(digits, monkeypatch):
     with pytest.raises(NoRoomError, match=r"^needs 0.3 GiB, the device has 0.0 GiB$"):
         room_for(digits, SPEC, DIGITS, TrainingSettings(device="gpu", memory_bytes=9), 5)
     assert room_for(digits, SPEC, DIGITS, TrainingSettings(), 5) == 5
-    monkeypatch.setattr("pipelines.nn.fit.unused_in_pool", lambda: 2 * GIB)
+    monkeypatch.setattr("pipelines.nn.batched_fit.unused_in_pool", lambda: 2 * GIB)
     monkeypatch.setattr(torch.cuda, "memory_reserved", None)  # torch cannot say it of that pool
     assert room_for(digits, SPEC, DIGITS, TrainingSettings(device="gpu"), 5) == 2

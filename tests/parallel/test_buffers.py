@@ -14,9 +14,9 @@ from pipelines.parallel.checkpoint import from_bytes, to_bytes
 from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.flat import best_network
 from pipelines.parallel.options import TrainingOptions
-from pipelines.parallel.problem import NUMBERS, approximator
 from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 from pipelines.parallel.rank import TrainingPlan
+from pipelines.parallel.training_problem import NUMBERS, approximator
 from tests.parallel.process_group.ranks import on_ranks
 
 NETWORKS = """

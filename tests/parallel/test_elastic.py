@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.parallel import elastic
 from pipelines.parallel.options import TrainingOptions
-from pipelines.parallel.process_group.members import GroupEnd
+from pipelines.parallel.process_group.worker_group import GroupEnd
 from pipelines.parallel.rank import TrainingPlan
 from pipelines.run.errors import RunStopped
 

@@ -15,8 +15,13 @@ import torch
 from pipelines.parallel.checkpoint import from_bytes
 from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.options import TrainingOptions, strategy_of
-from pipelines.parallel.problem import CLASSES, NetworkDescription, TrainingProblem, approximator
 from pipelines.parallel.rank import TrainingPlan
+from pipelines.parallel.training_problem import (
+    CLASSES,
+    NetworkDescription,
+    TrainingProblem,
+    approximator,
+)
 from tests.parallel.process_group.ranks import on_ranks
 
 # 270 training rows, union batches of 48: the last has 30.

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch, which trains them, comes with the extra nn")
 
-from pipelines.parallel.problem import NetworkDescription  # noqa: E402
+from pipelines.parallel.training_problem import NetworkDescription  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["bagging", "cnn"])

@@ -23,7 +23,6 @@ from pipelines.parallel.checkpoint import (
 from pipelines.parallel.deferred import DeferredNetwork
 from pipelines.parallel.elastic import train_rank
 from pipelines.parallel.options import Formation, TrainingOptions
-from pipelines.parallel.problem import CLASSES, NUMBERS, NetworkDescription, TrainingProblem
 from pipelines.parallel.rank import TrainingPlan
 from pipelines.parallel.stages import (
     StagedNetwork,
@@ -32,6 +31,12 @@ from pipelines.parallel.stages import (
     network_from,
     staged,
     stages_that_fit,
+)
+from pipelines.parallel.training_problem import (
+    CLASSES,
+    NUMBERS,
+    NetworkDescription,
+    TrainingProblem,
 )
 from tests.parallel.processes import on_processes
 

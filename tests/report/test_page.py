@@ -123,7 +123,7 @@ def test_figures_tell_their_values(grid_page):
 def test_a_figure_of_too_many_values_says_that_it_tells_none(make_run, monkeypatch):
     run = make_run()
     assert TOO_MANY not in Page(write_report(run)).text
-    monkeypatch.setattr("pipelines.report.values.MOST_VALUES", 19)
+    monkeypatch.setattr("pipelines.report.figure_values.MOST_VALUES", 19)
     page = Page(write_report(run))
     (heatmap,) = [
         part for part in page.all("div") if "of every C and gamma" in (part.get("aria-label") or "")

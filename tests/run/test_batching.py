@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cluster_setup import open_cluster
-from pipelines.run import tasks as batching
+from pipelines.run import runners as batching
 from pipelines.run.recycling import Recycling
-from pipelines.run.tasks import RETRIES, OnCluster, batch_tasks, run_batch
+from pipelines.run.runners import RETRIES, OnCluster, batch_tasks, run_batch
 
 
 @dataclass(frozen=True)

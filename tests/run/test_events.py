@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.run import events
 from pipelines.run.events import ProgressEvent, ProgressReporter
-from pipelines.run.tasks import InProcess, OnCluster
+from pipelines.run.runners import InProcess, OnCluster
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from distributed.comm import get_address_host
 from distributed.security import Security
 
 from cluster_setup import open_cluster
-from cluster_setup.settings import SETTINGS
+from cluster_setup.dask_settings import SETTINGS
 from cluster_setup.shutdown import close_or_kill
 from pipelines.bagging.work import Trainings, run_trainings
 from pipelines.data.placement import ALIGNMENT, FoldedData, Placement, SharedData
@@ -34,7 +34,7 @@ from pipelines.data.scaling import Scaling
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.space import SearchSpace
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem
 

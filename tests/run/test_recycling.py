@@ -16,7 +16,7 @@ from cluster_setup import ClusterOptions, open_cluster
 from pipelines.errors import InputError
 from pipelines.run.cluster import opened, recycling_of
 from pipelines.run.recycling import NEVER, ProcessHistory, Recycling
-from pipelines.run.tasks import OnCluster
+from pipelines.run.runners import OnCluster
 from tests.run.test_tasks import Number
 
 MEGABYTE = 2**20

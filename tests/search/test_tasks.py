@@ -22,7 +22,7 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.run.events import ProgressEvent
 from pipelines.run.outcomes import Outcome, run_measured
-from pipelines.run.tasks import InProcess
+from pipelines.run.runners import InProcess
 from pipelines.search import tasks as search_tasks
 from pipelines.search.candidates import Candidate, grid_candidates
 from pipelines.search.command import run_tasks

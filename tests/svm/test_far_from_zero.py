@@ -15,7 +15,7 @@ from pipelines.svm.cpu import kernels
 from pipelines.svm.cpu.beyond_memory import KernelRows
 from pipelines.svm.cpu.fit import fit_path
 from pipelines.svm.cpu.path import solve_path
-from pipelines.svm.cpu.threads import CallersThread
+from pipelines.svm.cpu.solver_threads import CallersThread
 from pipelines.svm.kernel import RBF, Kernel
 
 X, y = make_classification(200, 4, flip_y=0.1, random_state=11)

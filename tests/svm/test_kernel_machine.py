@@ -10,10 +10,10 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from pipelines.data.scaling import Scaling
 from pipelines.errors import InputError
 from pipelines.svm.backends import load_backend
-from pipelines.svm.calibration import Calibration
 from pipelines.svm.kernel import KERNELS, RBF, Kernel
 from pipelines.svm.kernel_machine import KernelMachine
 from pipelines.svm.multiclass import codes_of
+from pipelines.svm.probabilities import Calibration
 from pipelines.svm.settings import Settings
 
 DIGITS = load_digits(return_X_y=True)

@@ -189,7 +189,7 @@ def test_features_are_computed_once_and_for_new_images(
     def refuse(*args):
         raise AssertionError("the features were computed before")
 
-    monkeypatch.setattr("pipelines.search.features.features_of_batch", refuse)
+    monkeypatch.setattr("pipelines.search.image_features.features_of_batch", refuse)
     assert main([*chosen, str(tmp_path / "again"), *SMALL]) == 0
     for table in ("cv_results.parquet", "test_predictions.parquet"):
         names = ["C", "gamma", "fold", "n_errors"] if table[0] == "c" else ["row", "predicted"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.search.scoring import expected_calibration_error, log_loss
-from pipelines.svm.calibration import Calibration
+from pipelines.svm.probabilities import Calibration
 
 
 def test_two_classes_have_one_sigmoid():

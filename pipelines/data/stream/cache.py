@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.data.stream.rows import Store
+from pipelines.data.stream.streamed_rows import Store
 
 if TYPE_CHECKING:
     import torch

@@ -20,10 +20,10 @@ import numpy as np
 import psutil
 
 from pipelines.data.preparation import Preparation
-from pipelines.data.stream.rows import Input, RowsOnDisk, Store
-from pipelines.data.tables.files import parts_of, typed
+from pipelines.data.stream.streamed_rows import Input, RowsOnDisk, Store
 from pipelines.data.tables.kinds import columns_of
 from pipelines.data.tables.table import RawTable, Reading, Task, read_raw_table, target_values
+from pipelines.data.tables.table_files import parts_of, typed
 from pipelines.data.tables.words import counted, unreadable
 from pipelines.errors import InputError, opt
 

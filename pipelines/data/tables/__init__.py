@@ -9,9 +9,9 @@ Nothing was learned from ``table.X``, a DataFrame; the preprocessor is fitted on
 ``columns_of`` brings another file with the same columns into that form.
 """
 
-from pipelines.data.tables.files import SUFFIXES, read_frame
 from pipelines.data.tables.kinds import Kinds, columns_of
 from pipelines.data.tables.table import MISSING, Missing, RawTable, Reading, Task, read_raw_table
+from pipelines.data.tables.table_files import SUFFIXES, read_frame
 
 __all__ = [
     "MISSING",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.data.tables.files import TableSource
+from pipelines.data.tables.table_files import TableSource
 from pipelines.data.tables.words import SIGNS, counted, list_names, short
 from pipelines.errors import InputError, opt
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.data.scaling import SMALL
-from pipelines.data.tables.files import MISSING_WORDS, TEXT, TableSource, no_target, read_frame
 from pipelines.data.tables.kinds import (
     LARGEST,
     Kinds,
@@ -23,6 +22,13 @@ from pipelines.data.tables.kinds import (
     find_kinds,
     slip_error,
     to_numbers,
+)
+from pipelines.data.tables.table_files import (
+    MISSING_WORDS,
+    TEXT,
+    TableSource,
+    no_target,
+    read_frame,
 )
 from pipelines.data.tables.words import counted, list_names, short
 from pipelines.errors import InputError, opt

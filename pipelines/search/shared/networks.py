@@ -19,7 +19,7 @@ import numpy as np
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import FittedScaling
-from pipelines.nn.fit import NoRoomError, ScoreRows, fit_networks, generator_of
+from pipelines.nn.batched_fit import NoRoomError, ScoreRows, fit_networks, generator_of
 from pipelines.nn.inputs import Inputs
 from pipelines.nn.settings import TrainingSettings
 from pipelines.nn.size import predicted_training_seconds

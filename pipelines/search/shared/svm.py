@@ -246,7 +246,7 @@ class KernelMachines(SharedFit):
     def beyond_memory(self, estimator: Any, y: np.ndarray, n_threads: int) -> tuple[float, str]:
         """See ``SharedFit``; for the path solver on a CPU, which keeps the kernel in memory."""
         from pipelines.svm.cpu.class_products import memory_needed  # here, as it imports numba
-        from pipelines.svm.cpu.threads import fits_in_memory
+        from pipelines.svm.cpu.solver_threads import fits_in_memory
 
         # Only ``svm_grid``, whose candidates have ``settings``, has an option for the memory.
         grid_settings = getattr(estimator, "settings", None)
@@ -579,7 +579,7 @@ class SVRs(KernelMachines):
     ) -> Iterator[Fit | Progress]:
         """See ``SharedFit.fit_splits``; a solver is called for each gamma."""
         from pipelines.svm.cpu.regression import solve_regression
-        from pipelines.svm.landmarks.search import solve_landmarks_regression
+        from pipelines.svm.landmarks.landmark_search import solve_landmarks_regression
         from pipelines.svm.path_svr import target_moments
 
         X, y, splits = rows.matrix("cpu")

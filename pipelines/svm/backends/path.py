@@ -75,7 +75,7 @@ class PathBackend(Backend):
 
     def solve_on_landmarks(self, work: Work) -> Iterator[Fit | Progress]:
         """Solve the cells with an approximate kernel, on the device where the rows lie."""
-        from pipelines.svm.landmarks.search import solve_landmarks
+        from pipelines.svm.landmarks.landmark_search import solve_landmarks
 
         yield from solve_landmarks(
             work.X,
@@ -93,7 +93,7 @@ class PathBackend(Backend):
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if settings.n_landmarks:
-            from pipelines.svm.landmarks.search import fit_landmarks
+            from pipelines.svm.landmarks.landmark_search import fit_landmarks
 
             with self._one_at_a_time:
                 machine = fit_landmarks(X, y, C, gamma, settings)

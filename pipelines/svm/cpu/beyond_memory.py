@@ -13,13 +13,21 @@ from functools import partial
 
 import numpy as np
 
+from pipelines.svm.cpu.binary_problem import (
+    BETA,
+    CHOSEN,
+    FALL,
+    RESIDUAL,
+    TRIAL_RESIDUAL,
+    Path,
+    new_state,
+)
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.kernels import kernel_values
-from pipelines.svm.cpu.problem import BETA, CHOSEN, FALL, RESIDUAL, TRIAL_RESIDUAL, Path, new_state
 from pipelines.svm.cpu.smo import solve_dense
 from pipelines.svm.cpu.solve import Walker
+from pipelines.svm.cpu.solver_threads import Resources
 from pipelines.svm.cpu.steps import walk_on
-from pipelines.svm.cpu.threads import Resources
 from pipelines.svm.cpu.working_set import (
     intercept_of,
     keep_most_violating,

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from pipelines.data.fits import Progress
-from pipelines.svm.cpu.threads import CallersThread
+from pipelines.svm.cpu.solver_threads import CallersThread
 
 Found = TypeVar("Found")
 Job = Sequence[tuple[int, int]]  # (problem, fold), one after another on a thread

@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.svm.cpu.blocks import as_runs
 from pipelines.svm.cpu.kernels import cross_products, shared_products
 from pipelines.svm.cpu.smo import MAX_ROWS
-from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.solver_threads import Resources
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import PathSearch
 

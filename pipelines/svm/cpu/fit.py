@@ -114,7 +114,7 @@ def fit_path(
     from pipelines.svm.cpu.pairwise import solve_pairwise
     from pipelines.svm.cpu.smo import MAX_ROWS
     from pipelines.svm.cpu.solve import solve_rest
-    from pipelines.svm.cpu.threads import Resources, open_pool
+    from pipelines.svm.cpu.solver_threads import Resources, open_pool
 
     Cs = path_to(C) if settings.at().is_definite else np.array([C])
     search = search_all_rows(y, Cs, gamma, settings, sample_weight)

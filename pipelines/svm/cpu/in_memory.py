@@ -12,7 +12,7 @@ from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
 from pipelines.svm.cpu.exact import ExactKernel
 from pipelines.svm.cpu.small_pairs import has_small_pairs, shares_of_classes, walk_small_pairs
 from pipelines.svm.cpu.solve import Walker, longest_first, solve_pair, solve_rest
-from pipelines.svm.cpu.threads import Resources, scratch
+from pipelines.svm.cpu.solver_threads import Resources, scratch
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions

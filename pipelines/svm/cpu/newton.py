@@ -33,7 +33,7 @@ import numpy as np
 from numba import types
 
 from pipelines.svm.compiled import compiled, integers
-from pipelines.svm.cpu.problem import BETA, LOWER, ONE, RESIDUAL, UPPER, ZERO
+from pipelines.svm.cpu.binary_problem import BETA, LOWER, ONE, RESIDUAL, UPPER, ZERO
 from pipelines.svm.cpu.working_set import optimality, subtract_rows
 from pipelines.svm.rules import (
     ADDED_FRACTION,

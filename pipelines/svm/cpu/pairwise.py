@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.data.fits import Progress
-from pipelines.svm.cells import Scores
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.blocks import mark_support
 from pipelines.svm.cpu.by_fold import solve_by_fold
@@ -18,7 +17,8 @@ from pipelines.svm.cpu.kernels import cross_products, kernel_values, shared_prod
 from pipelines.svm.cpu.score import score_pairs
 from pipelines.svm.cpu.smo import MAX_ROWS
 from pipelines.svm.cpu.solve import longest_first, solve_pair
-from pipelines.svm.cpu.threads import Resources, scratch
+from pipelines.svm.cpu.solver_threads import Resources, scratch
+from pipelines.svm.grid_cells import Scores
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 

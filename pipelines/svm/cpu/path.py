@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pipelines.data.fits import Fit, Progress
-from pipelines.svm.cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.cpu.beyond_memory import open_rows
 from pipelines.svm.cpu.class_products import products_by_class
 from pipelines.svm.cpu.in_memory import solve_in_memory
@@ -16,7 +15,8 @@ from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_produc
 from pipelines.svm.cpu.pairwise import score_pairwise, solve_pairwise
 from pipelines.svm.cpu.score import score_pairs, score_rest, score_two
 from pipelines.svm.cpu.solve import solve_rest
-from pipelines.svm.cpu.threads import Resources, fits_in_memory, open_pool
+from pipelines.svm.cpu.solver_threads import Resources, fits_in_memory, open_pool
+from pipelines.svm.grid_cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.search import PathSearch, as_arrays, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions

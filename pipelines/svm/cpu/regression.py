@@ -22,12 +22,12 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.svm.cpu.beyond_memory import KernelRows, largest_working_set, walk_rows
+from pipelines.svm.cpu.binary_problem import Path
 from pipelines.svm.cpu.by_fold import solve_by_fold
 from pipelines.svm.cpu.fit import path_to
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.problem import Path
 from pipelines.svm.cpu.smo import MAX_ROWS
-from pipelines.svm.cpu.threads import Resources, open_pool
+from pipelines.svm.cpu.solver_threads import Resources, open_pool
 from pipelines.svm.cpu.walk import walk
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import check_size

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.svm.cells import Scores
+from pipelines.svm.grid_cells import Scores
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions
 

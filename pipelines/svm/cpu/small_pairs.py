@@ -8,9 +8,18 @@ import time
 import numpy as np
 
 from pipelines.svm.compiled import compiled
+from pipelines.svm.cpu.binary_problem import (
+    EAGER,
+    PLACE,
+    PULL_FIRST,
+    PULL_SECOND,
+    SIDE,
+    WEIGHT,
+    ZERO,
+    Y,
+)
 from pipelines.svm.cpu.blocks import class_pulls
 from pipelines.svm.cpu.exact import ExactKernel
-from pipelines.svm.cpu.problem import EAGER, PLACE, PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, ZERO, Y
 from pipelines.svm.cpu.walk import WORKING_FRACTION, walk_easily
 from pipelines.svm.search import PathSearch
 from pipelines.svm.solutions import Solutions

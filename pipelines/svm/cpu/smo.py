@@ -32,7 +32,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pipelines.svm.compiled import NO_NAN, compiled
-from pipelines.svm.cpu.problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER, ZERO
+from pipelines.svm.cpu.binary_problem import BETA, FALL, LOWER, RESIDUAL, RISE, UPPER, ZERO
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # The index of a row is packed in the low bits of the key that is maximised. The value keeps 35 bits

@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.data.fits import Progress
+from pipelines.svm.cpu.binary_problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
 from pipelines.svm.cpu.by_fold import Job, jobs_in_order, solve_by_fold
-from pipelines.svm.cpu.problem import PULL_FIRST, PULL_SECOND, SIDE, WEIGHT, Path, Y
-from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.solver_threads import Resources
 from pipelines.svm.search import Layout, PathProblem, PathSearch
 from pipelines.svm.solutions import CONVERGED, Solutions
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.problem import (
+from pipelines.svm.cpu.binary_problem import (
     BETA,
     CHANGED,
     EAGER,

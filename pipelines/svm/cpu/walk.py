@@ -14,9 +14,7 @@ from functools import partial
 import numpy as np
 
 from pipelines.svm.compiled import compiled
-from pipelines.svm.cpu.exact import ExactKernel, ExactRows
-from pipelines.svm.cpu.newton import Newton
-from pipelines.svm.cpu.problem import (
+from pipelines.svm.cpu.binary_problem import (
     BETA,
     CHANGED,
     CHOSEN,
@@ -34,9 +32,11 @@ from pipelines.svm.cpu.problem import (
     Y,
     new_state,
 )
+from pipelines.svm.cpu.exact import ExactKernel, ExactRows
+from pipelines.svm.cpu.newton import Newton
 from pipelines.svm.cpu.smo import solve_dense
+from pipelines.svm.cpu.solver_threads import scratch
 from pipelines.svm.cpu.steps import begin_steps, finish, reach, settle, tolerance_at, walk_on
-from pipelines.svm.cpu.threads import scratch
 from pipelines.svm.cpu.working_set import (
     gather,
     intercept_of,

@@ -16,7 +16,7 @@ T. Joachims, "Making large-scale SVM learning practical", Advances in Kernel Met
 import numpy as np
 
 from pipelines.svm.compiled import NO_NAN, compiled
-from pipelines.svm.cpu.problem import BETA, CHOSEN, LOWER, MEMBERS, PLACE, RESIDUAL, UPPER
+from pipelines.svm.cpu.binary_problem import BETA, CHOSEN, LOWER, MEMBERS, PLACE, RESIDUAL, UPPER
 
 
 @compiled(*NO_NAN)

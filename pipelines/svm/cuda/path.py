@@ -10,7 +10,6 @@ import numpy as np
 
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import to_host
-from pipelines.svm.cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.cpu.fit import FittedPath, model_of, path_to
 from pipelines.svm.cuda.gpu import (
     Limits,
@@ -32,6 +31,7 @@ from pipelines.svm.cuda.products import (
     products_for_solver,
     score_rows,
 )
+from pipelines.svm.grid_cells import PathResult, Scores, fits_of_fold
 from pipelines.svm.search import PathSearch, as_arrays, search_all_rows, search_folds
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import Solutions

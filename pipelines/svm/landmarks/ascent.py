@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pipelines.svm.landmarks.newton import ROWS_EACH
+from pipelines.svm.landmarks.primal_newton import ROWS_EACH
 
 # Newton's method continues after so many steps for each C as so many sweeps over all rows have,
 # plus what the same number of its own steps would take. Those multiply matrices of features, and a

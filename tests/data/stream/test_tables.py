@@ -13,12 +13,12 @@ pytest.importorskip("torch", reason="batches are torch's tensors")
 
 from pipelines.data.load import load_dataset
 from pipelines.data.stream import tables
-from pipelines.data.stream.feed import RowFeed
-from pipelines.data.stream.rows import RowsOnDisk
+from pipelines.data.stream.row_feed import RowFeed
+from pipelines.data.stream.streamed_rows import RowsOnDisk
 from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import Reading
 from pipelines.errors import InputError
-from pipelines.parallel.problem import load_rows
+from pipelines.parallel.training_problem import load_rows
 
 N = 500
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.svm.cpu.class_products import ClassProducts, products_by_class
 from pipelines.svm.cpu.kernels import shared_products
-from pipelines.svm.cpu.threads import Resources
+from pipelines.svm.cpu.solver_threads import Resources
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.search import PathSearch, problems_of, sort_rows
 from pipelines.svm.settings import Settings

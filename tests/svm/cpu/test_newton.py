@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.tables.tables import make_table
+from pipelines.svm.cpu.binary_problem import BETA, LOWER, RESIDUAL, UPPER
 from pipelines.svm.cpu.newton import Newton
-from pipelines.svm.cpu.problem import BETA, LOWER, RESIDUAL, UPPER
 from pipelines.svm.rules import RESOLVED64
 from pipelines.svm.solutions import CONVERGED, STALLED
 

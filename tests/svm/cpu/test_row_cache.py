@@ -4,7 +4,7 @@ import numpy as np
 
 from pipelines.svm.cpu.beyond_memory import KernelRows
 from pipelines.svm.cpu.kernels import kernel_values, prepare_rows, shared_products
-from pipelines.svm.cpu.threads import open_pool
+from pipelines.svm.cpu.solver_threads import open_pool
 from pipelines.svm.kernel import Kernel
 
 

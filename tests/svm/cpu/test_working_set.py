@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from pipelines import PathSVC
-from pipelines.svm.cpu.problem import BETA, CHOSEN, RESIDUAL, UPPER
+from pipelines.svm.cpu.binary_problem import BETA, CHOSEN, RESIDUAL, UPPER
 from pipelines.svm.cpu.working_set import keep_most_violating, keep_worst
 
 

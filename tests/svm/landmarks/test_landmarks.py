@@ -17,13 +17,13 @@ from pipelines.svm.backends.path import ONE_CLASS
 from pipelines.svm.kernel import Kernel
 from pipelines.svm.landmarks import interior
 from pipelines.svm.landmarks.ascent import ascend, squared_norms
-from pipelines.svm.landmarks.features import FeatureMap, choose_landmarks, empty_features
-from pipelines.svm.landmarks.newton import FeatureRows, Loss, Weights, descend
-from pipelines.svm.landmarks.search import (
+from pipelines.svm.landmarks.feature_map import FeatureMap, choose_landmarks, empty_features
+from pipelines.svm.landmarks.landmark_search import (
     fit_landmarks,
     solve_landmarks,
     solve_landmarks_regression,
 )
+from pipelines.svm.landmarks.primal_newton import FeatureRows, Loss, Weights, descend
 from pipelines.svm.path_svc import PathSVC
 from pipelines.svm.path_svr import PathSVR
 from pipelines.svm.settings import Settings

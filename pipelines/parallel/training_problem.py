@@ -20,8 +20,8 @@ from pipelines.data.dataset import channels_height_width, take_rows
 from pipelines.data.load import DATASETS, load_dataset, refuse_unstreamed
 from pipelines.data.preparation import Preparation
 from pipelines.data.scaling import FittedScaling
-from pipelines.data.stream.feed import StreamedColumns
-from pipelines.data.stream.rows import RowsOnDisk
+from pipelines.data.stream.row_feed import StreamedColumns
+from pipelines.data.stream.streamed_rows import RowsOnDisk
 from pipelines.data.stream.tables import TableStore, open_table
 from pipelines.data.tables import SUFFIXES, RawTable, Reading, read_raw_table
 from pipelines.errors import InputError, opt

@@ -61,7 +61,7 @@ def rows_of_test(
     if not len(X):
         raise InputError("the data have no test rows")
     if getattr(options, "features", None) is not None and options.feature_file is None:
-        from pipelines.search.features import Features
+        from pipelines.search.image_features import Features
 
         features = Features.of(options, data, metadata)
         assert features is not None

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 
-from pipelines.report.regression import interval_cards, intervals_chart, kept_numbers_chart
+from pipelines.report.regression_charts import interval_cards, intervals_chart, kept_numbers_chart
 
 
 @pytest.fixture

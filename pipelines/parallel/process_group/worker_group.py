@@ -157,7 +157,7 @@ def wait_for_members(
     RunStopped
         No worker is left and none came, or the cluster cannot be reached.
     """
-    from pipelines.run.tasks import SECONDS_FOR_A_WORKER
+    from pipelines.run.runners import SECONDS_FOR_A_WORKER
 
     began = first_came = time.monotonic()
     while True:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.data.batches import Batches, RankBatch
 from pipelines.data.stream.cache import Cache, NoCache, folder_of
-from pipelines.data.stream.rows import RowsOnDisk, Store
+from pipelines.data.stream.streamed_rows import RowsOnDisk, Store
 from pipelines.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pipelines.data.preparation import Fitted
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, opt
 from pipelines.export.check import Answers
-from pipelines.export.graph import OnnxGraph
+from pipelines.export.onnx_graph import OnnxGraph
 from pipelines.run_folder.record import Record
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.data.delimited import TextTable
-    from pipelines.data.tables.cells import TypedColumns
+    from pipelines.data.tables.typed_columns import TypedColumns
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
@@ -93,7 +93,7 @@ class TableSource:
 
     def as_written(self, name: str) -> np.ndarray | None:
         """Text of a column as objects, NaN where it is missing; None for a column of numbers."""
-        from pipelines.data.tables.cells import present_cells, text_of
+        from pipelines.data.tables.typed_columns import present_cells, text_of
 
         if name not in self.cells:
             return None
@@ -111,7 +111,7 @@ class TableSource:
 
     def lacks(self, words: Iterable[str]) -> list[str]:
         """Those of these words for a missing cell that no cell holds."""
-        from pipelines.data.tables.cells import present_cells
+        from pipelines.data.tables.typed_columns import present_cells
 
         return [
             word
@@ -124,7 +124,7 @@ class TableSource:
 
     def renamed(self, names: Mapping[str, str]) -> TableSource:
         """The same source with other column names."""
-        from pipelines.data.tables.cells import TypedColumns
+        from pipelines.data.tables.typed_columns import TypedColumns
 
         old_columns = self.columns
         columns = TypedColumns(
@@ -222,7 +222,7 @@ def typed(
     """Columns of a Parquet table; those of text that hold numbers are converted."""
     import pyarrow as pa
 
-    from pipelines.data.tables.cells import type_columns
+    from pipelines.data.tables.typed_columns import type_columns
 
     for i, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):
@@ -304,7 +304,7 @@ def _read_text(
     import pandas as pd
 
     from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
-    from pipelines.data.tables.cells import type_columns
+    from pipelines.data.tables.typed_columns import type_columns
 
     try:
         codecs.lookup(encoding or "utf-8")
@@ -337,7 +337,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]
     """Read the array ``X`` as columns x0, x1, ..., then the array ``label`` if given."""
     import pandas as pd
 
-    from pipelines.data.tables.cells import TypedColumns
+    from pipelines.data.tables.typed_columns import TypedColumns
 
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:

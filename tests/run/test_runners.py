@@ -13,8 +13,8 @@ import pytest
 from distributed import get_worker
 
 from cluster_setup import open_cluster
-from pipelines.run import tasks as batching
-from pipelines.run.tasks import RETRIES, InProcess, OnCluster, Outcome
+from pipelines.run import runners as batching
+from pipelines.run.runners import RETRIES, InProcess, OnCluster, Outcome
 
 
 @dataclass(frozen=True)

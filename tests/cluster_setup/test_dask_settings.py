@@ -9,7 +9,7 @@ import dask
 import pytest
 
 from cluster_setup import open_cluster
-from cluster_setup.settings import SETTINGS, as_environment
+from cluster_setup.dask_settings import SETTINGS, as_environment
 
 
 def test_a_worker_neither_spills_nor_pauses(one_worker):

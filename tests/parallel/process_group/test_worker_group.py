@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="process groups are torch's")
 import psutil
 import torch
 
-from pipelines.parallel.process_group import members
+from pipelines.parallel.process_group import worker_group
 
 CLIENT: Any = SimpleNamespace(status="running")
 
@@ -30,17 +30,17 @@ class Looked:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(members, "SECONDS_TO_LOOK_AGAIN", 0)
+    monkeypatch.setattr(worker_group, "SECONDS_TO_LOOK_AGAIN", 0)
 
 
 def test_an_old_answer_ends_no_process_group():
     client = Looked(["b"], ["a", "b"])
-    assert members.lost_ranks(client, ["a", "b"]) == []
+    assert worker_group.lost_ranks(client, ["a", "b"]) == []
 
 
 def test_a_worker_that_two_looks_miss_is_gone():
     client = Looked(["b"], ["b"])
-    assert members.lost_ranks(client, ["a", "b"]) == ["a"]
+    assert worker_group.lost_ranks(client, ["a", "b"]) == ["a"]
 
 
 @pytest.fixture
@@ -55,24 +55,24 @@ def answers(monkeypatch):
         now[0] += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(members, "time", clock)
-    monkeypatch.setattr(members, "rendezvous", rendezvous)
+    monkeypatch.setattr(worker_group, "time", clock)
+    monkeypatch.setattr(worker_group, "rendezvous", rendezvous)
     monkeypatch.setattr(
-        members, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason="")
+        worker_group, "forecast_workers", lambda client: SimpleNamespace(coming=0, reason="")
     )
     return workers_from
 
 
 def test_survivors_wait_a_while_for_a_replacement(answers):
     answers |= {0: ["a"], 9: ["a", "b"]}
-    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a"]
+    assert worker_group.wait_for_members(CLIENT, 2, 5.0) == ["a"]
     answers[4] = ["a", "b"]
-    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
+    assert worker_group.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
 
 def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers):
     answers |= {0: [], 10: ["a"], 12: ["a", "b"]}
-    assert members.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
+    assert worker_group.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
 
 def listening():
@@ -96,10 +96,10 @@ def look_around(before, argument, group, send):
 def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
     four_workers,
 ):
-    workers = members.rendezvous(four_workers)[:2]
+    workers = worker_group.rendezvous(four_workers)[:2]
     before = four_workers.run(listening, workers=workers)
     events = []
-    ended = members.run_process_group(
+    ended = worker_group.run_process_group(
         four_workers, workers, look_around, before[workers[0]], 10, events.append
     )
     assert ended.lost is None
@@ -110,5 +110,8 @@ def test_ranks_tell_and_add_and_open_no_port_but_their_sockets_on_loopback(
 
 
 def test_workers_of_one_host_are_known_by_their_addresses():
-    assert members.hosts_of(["tls://10.0.0.1:1", "tls://10.0.0.1:2"]) == {"10.0.0.1"}
-    assert members.hosts_of(["tcp://10.0.0.1:1", "tls://[fe80::1]:2"]) == {"10.0.0.1", "fe80::1"}
+    assert worker_group.hosts_of(["tls://10.0.0.1:1", "tls://10.0.0.1:2"]) == {"10.0.0.1"}
+    assert worker_group.hosts_of(["tcp://10.0.0.1:1", "tls://[fe80::1]:2"]) == {
+        "10.0.0.1",
+        "fe80::1",
+    }

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines.data.image_files import decode, own_white
 from pipelines.data.image_paths import readable
-from pipelines.data.stream.rows import BYTES_OF_SHARD, Store
+from pipelines.data.stream.streamed_rows import BYTES_OF_SHARD, Store
 from pipelines.errors import InputError, opt
 
 VERSION = 1  # of the cache's content: a change reads all rows again

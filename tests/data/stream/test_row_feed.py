@@ -19,9 +19,9 @@ from pipelines.data.image_folder import ImageReading
 from pipelines.data.load import load_dataset
 from pipelines.data.stream import cache as caches
 from pipelines.data.stream.cache import Cache, NoCache, folder_of
-from pipelines.data.stream.feed import RowFeed, StreamedBatches, StreamedColumns
-from pipelines.data.stream.images import ImageStore
-from pipelines.data.stream.rows import RowsOnDisk
+from pipelines.data.stream.image_rows import ImageStore
+from pipelines.data.stream.row_feed import RowFeed, StreamedBatches, StreamedColumns
+from pipelines.data.stream.streamed_rows import RowsOnDisk
 from pipelines.errors import InputError
 
 N, SIDE = 60, 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.data.stream.rows import windowed
+from pipelines.data.stream.streamed_rows import windowed
 
 SHARDS = np.split(np.arange(1000), range(50, 1000, 50))
 

@@ -14,13 +14,13 @@ from pipelines.data.fits import Fit, Predictions, Progress
 from pipelines.data.placement import to_device, to_host
 from pipelines.svm.cpu.fit import FittedPath
 from pipelines.svm.cpu.regression import FittedRegression
-from pipelines.svm.landmarks.features import (
+from pipelines.svm.landmarks.feature_map import (
     FeatureMap,
     choose_landmarks,
     empty_features,
     make_features,
 )
-from pipelines.svm.landmarks.newton import (
+from pipelines.svm.landmarks.primal_newton import (
     BLOCK_BYTES,
     MOST_STEPS,
     FeatureRows,
@@ -67,7 +67,7 @@ class Device:
 def open_device(X: Any, n_threads: int | None) -> Iterator[Device]:
     """The device on which the rows lie: threads of this process, or the GPU."""
     if isinstance(X, np.ndarray):
-        from pipelines.svm.cpu.threads import open_pool
+        from pipelines.svm.cpu.solver_threads import open_pool
 
         with open_pool(n_threads) as pool:
             yield Device(np, pool.map, "cpu", BLOCK_BYTES)

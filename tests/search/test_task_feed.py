@@ -12,18 +12,18 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pipelines.data.folds import make_folds
 from pipelines.run.outcomes import Outcome
-from pipelines.run.tasks import InProcess
+from pipelines.run.runners import InProcess
 from pipelines.search import budget as budgets
 from pipelines.search.budget import Budget
 from pipelines.search.candidates import Candidate
 from pipelines.search.command import run_tasks
-from pipelines.search.feed import StrategySearch, TaskFeed, scope_of
 from pipelines.search.fitting import CandidateGroup
 from pipelines.search.forecast import Pace
 from pipelines.search.splits import SplitsOfStages
 from pipelines.search.strategies.base import Request, RoundStrategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.race import Race
+from pipelines.search.task_feed import StrategySearch, TaskFeed, scope_of
 from pipelines.search.tasks import (
     INNER,
     SEARCH,

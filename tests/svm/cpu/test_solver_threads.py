@@ -2,7 +2,7 @@
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pipelines.svm.cpu.threads import open_pool
+from pipelines.svm.cpu.solver_threads import open_pool
 
 
 def blas_threads():
