@@ -125,7 +125,7 @@ class FittedEstimator:
 
     @available_if(lambda model: hasattr(model.estimator, "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values: of shape (n_samples,) for two classes, else a column per class or pair."""
+        """Decision values: of shape (n_samples,) for two classes, else a column for each."""
         return np.asarray(self.estimator.decision_function(self._scaled(X)))
 
     def _scaled(self, X: Any) -> Any:
