@@ -1,8 +1,8 @@
-"""scikit-learn's own searches, whose fits share work where that gives what each would give.
+"""Accelerates the searches of a script: fits share work where the results stay the same.
 
 A fit that shares nothing is made by the very call that scikit-learn meant for it. In one process
-the calls keep their order, so that all of them draw from the global generators of random numbers
-as they would have: a script that seeds numpy gets its own numbers.
+the calls keep their order, so that all of them draw from the global random generators as they
+would have: a script that seeds numpy gets its own numbers.
 """
 
 from __future__ import annotations
@@ -38,14 +38,20 @@ APART = "its fits have nothing in common, or are over too soon"
 
 @dataclass(frozen=True)
 class MadeFit:
-    """The result of a call.
+    """The result of one call of a search.
 
     Attributes
     ----------
-    number : of the call
-    n_fits : that were made for it
-    in_turn : what is left to do when its turn comes
-    entries : searches that were carried out within it, in another process
+    number : int
+        Index of the call among those of the search.
+    result : dict
+        What ``_fit_and_score`` would have returned.
+    n_fits : int, default 1
+        Fits computed for it; 0 for a result that was kept from an earlier run.
+    in_turn : callable, optional
+        What remains to be done when the result is handed over, in the order of the calls.
+    entries : sequence of SearchEntry
+        Searches that ran within the call, in another process.
     """
 
     number: int
@@ -56,14 +62,20 @@ class MadeFit:
 
 
 class Acceleration:
-    """Carries out the fits of any search, those that share work together.
+    """Carries out the fits of any search; fits that share work are made together.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Whose workers fit; by default this process, or as many as the search's ``n_jobs`` says.
+        Client of the Dask cluster whose workers fit; by default this process, or as many processes
+        as the search's ``n_jobs`` says.
     kept : KeptFits, optional
-        Where fits are kept, and those of an earlier run are found.
+        Folder in which fits are kept, and in which those of an earlier run are found.
+
+    Attributes
+    ----------
+    log : SearchLog
+        What was searched, and how many fits it took.
     """
 
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
@@ -74,7 +86,7 @@ class Acceleration:
     def results(
         self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterator[dict[str, Any]]:
-        """The results of the fits of a search, in their order; see ``Searches``."""
+        """The results of a search's fits, in the order of its calls; see ``Searches``."""
         known_calls = FitCalls([first_call])
         is_here = self._client is None and self._kept is None
         nested = known_calls.has_searches and usual_way.n_jobs > 1  # which share in their processes
@@ -86,7 +98,7 @@ class Acceleration:
     def _plain(
         self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterator[dict[str, Any]]:
-        """The results of fits that share nothing; splits may be drawn between them."""
+        """The results of fits that share nothing; the search may draw splits between them."""
         entry, began = entry_of(FitCalls([first_call]).first["estimator"]), time.perf_counter()
         entry.reason = APART
         self.log.entries.append(entry)
@@ -130,7 +142,7 @@ class Acceleration:
             _warn_of_limit(entry)
 
     def close(self) -> None:
-        """Write what is kept, and let others write to its folder."""
+        """Write the kept fits to disk and release their folder."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
@@ -138,7 +150,7 @@ class Acceleration:
     def _results_kept(
         self, calls: FitCalls, entry: SearchEntry
     ) -> dict[int, dict[str, Any]] | None:
-        """The results of an earlier run, by the numbers of their calls; None where none is kept."""
+        """Results of an earlier run, by call number; None where this search cannot keep any."""
         if self._kept is None:
             return None
         if calls.first.get("return_estimator"):
@@ -158,13 +170,13 @@ class Acceleration:
     def _fits_of_calls(
         self, calls: FitCalls, numbers: Sequence[int], usual_way: UsualWay, entry: SearchEntry
     ) -> Generator[MadeFit]:
-        """Yield the results of the calls of these numbers, each as soon as it is there."""
+        """Carry out the calls with these numbers and yield each result as soon as it is ready."""
         if not numbers:
             entry.reason = "all its fits are kept from before"
             return
         problem: Problem | None = None
         tasks: Mapping[int, Task] = {}
-        # What searches itself is fitted here, so that its own fits are made by the workers.
+        # A nested search is fitted in this process, so that the workers make its inner fits.
         client = None if calls.has_searches else self._client
         has_candidates = any(call["parameters"] is not None for call in calls.arguments)
         can_share = client is not None or any(
@@ -181,7 +193,7 @@ class Acceleration:
             try:
                 problem = problem_of(calls, as_called=n_jobs == 1)
                 tasks = shared_tasks(problem, calls, numbers, self._seconds_missed)
-            except Exception as error:  # what is wrong with a call, the call says itself
+            except Exception as error:  # the plain call will raise the error that a user expects
                 entry.reason = error_line(error)
             else:
                 entry.shared = names_of(problem, set(tasks.values()))
@@ -202,7 +214,11 @@ class Acceleration:
     def _shared(
         self, problem: Problem, calls: FitCalls, task: Task, entry: SearchEntry
     ) -> Iterator[MadeFit]:
-        """Yield the results of a task; none where it fails, or draws as each of its fits would."""
+        """Yield the results of a task; nothing where it failed or drew random numbers.
+
+        The caller then makes the plain calls. A shared fit that draws from a global generator
+        would leave it in another state than separate fits do.
+        """
         from pipelines.data.fits import Fit
         from pipelines.data.generators import state_of_generators
         from pipelines.search.fitting import PLAIN
@@ -219,7 +235,7 @@ class Acceleration:
                         )
                         break
                     fits.append(fit)
-        except Exception as error:  # its calls, each by itself, say what is wrong
+        except Exception as error:  # the plain calls, made next, raise the user's own error
             entry.note = f"fitted apart: {error_line(error)}"
         has_drawn = group.name != PLAIN and state_of_generators() != state_before
         if has_drawn:
@@ -238,7 +254,7 @@ class Acceleration:
         usual_way: UsualWay,
         entry: SearchEntry,
     ) -> Iterator[MadeFit]:
-        """Yield the results of calls that the usual backend makes, several at once."""
+        """Have joblib's usual backend make several calls at once; yield their results."""
         delayed, delayed_calls = usual_way.delayed, list[Call]()
         if problem is not None and tasks:
             from pipelines.search.executor import batch_numbers
@@ -275,7 +291,7 @@ class Acceleration:
     def _by_workers(
         self, calls: FitCalls, numbers: Sequence[int], entry: SearchEntry, client: Client
     ) -> Iterator[MadeFit]:
-        """Yield the results of fits that the workers of a cluster make."""
+        """Have the workers of a Dask cluster make the fits; yield their results."""
         from cluster_setup.workers import describe_workers, threads_per_task
         from pipelines.run.runners import OnCluster
         from pipelines.search.executor import SearchExecutor
@@ -296,11 +312,13 @@ class Acceleration:
                         yield made_fit(problem, calls, group, fit, entry, as_called=False)
         finally:
             runner.close()
-            np.random.random()  # noqa: NPY002 - the next search draws others
+            # The seed of a search is the generators' state: without this, a second search of the
+            # script would draw the same numbers.
+            np.random.random()  # noqa: NPY002
 
 
 def _warn_of_limit(entry: SearchEntry) -> None:
-    """Warn of fits that share work and did not converge, which have not warned themselves."""
+    """Warn once of shared fits that did not converge, as these have issued no warning."""
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.warn(
@@ -325,18 +343,32 @@ def made_fit(
     entry: SearchEntry,
     as_called: bool = True,
 ) -> MadeFit:
-    """A fit of the engine's as the result of a call; what did not converge is counted.
+    """The result of a call, from a fit of the engine; counts fits that did not converge.
 
     Parameters
     ----------
-    group : of its candidate
-    as_called : whether the global generator is to be left as the calls would have left it
+    problem : Problem
+    calls : FitCalls
+        All calls of the search.
+    group : CandidateGroup
+        Group of the fit's candidate.
+    fit : Fit
+        Scored, with the numbers of its candidate and split.
+    entry : SearchEntry
+        Its ``n_at_limit`` grows by a fit that ended at its limit of iterations.
+    as_called : bool, default True
+        Whether to leave the global random generator as the plain call would have left it.
+
+    Returns
+    -------
+    MadeFit
     """
     number = calls.numbers[fit.candidate, fit.split]
 
     def in_turn() -> None:
         print_fit(calls.arguments[number], fit.scores)
-        if as_called and group.shared is not None and not fit.apart:  # else it has drawn itself
+        # A plain fit has drawn its own random numbers; a shared one has to catch up.
+        if as_called and group.shared is not None and not fit.apart:
             group.shared.draw(problem.candidates[fit.candidate].final)
 
     is_silent = group.shared is not None and group.shared.predictions_only
@@ -345,7 +377,7 @@ def made_fit(
 
 
 def why_apart(calls: FitCalls) -> str:
-    """Why the fits of a search can share nothing; empty where they may."""
+    """Why the fits of a search can share nothing; empty where they might."""
     if calls.first.get("return_estimator"):
         return "it keeps every fitted estimator"
     if calls.has_callbacks:
@@ -354,7 +386,7 @@ def why_apart(calls: FitCalls) -> str:
 
 
 def run_call(number: int, call: Call) -> MadeFit:
-    """The result of a call; a search within it shares its work, too."""
+    """Make a call in another process, where a search within it shares work, too."""
     from pipelines.search.joblib_backend import SearchBackend
 
     function, arguments, keywords = call
@@ -374,18 +406,24 @@ def search_backend(
 
     Parameters
     ----------
-    client, results : see ``pipelines.accelerate``
+    client, results
+        See ``pipelines.accelerate``.
     nesting_level : int, optional
-        As joblib counts it, where this is the default of the process.
-    acceleration : in place of one of its own
+        Nesting level as joblib counts it, where the backend is the default of the process.
+    acceleration : Acceleration, optional
+        Used in place of a new one.
+
+    Returns
+    -------
+    SearchBackend
     """
-    from pipelines.search.joblib_backend import SearchBackend  # which needs scikit-learn
+    from pipelines.search.joblib_backend import SearchBackend  # here, as it imports scikit-learn
 
     return SearchBackend(acceleration or acceleration_of(client, results), nesting_level)
 
 
 def acceleration_of(client: Client | None, results: str | Path | None) -> Acceleration:
-    """What carries out the fits of searches; see ``pipelines.accelerate``."""
+    """The ``Acceleration`` for a client and a folder of results; see ``pipelines.accelerate``."""
     if results is None:
         return Acceleration(client)
     from pipelines.search.kept_fits import KeptFits

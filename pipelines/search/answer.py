@@ -1,4 +1,4 @@
-"""The best of any estimators on the test rows, and what is written of them."""
+"""The best candidate on the test rows: its refit, its predictions and the files of both."""
 
 from __future__ import annotations
 
@@ -21,23 +21,32 @@ from pipelines.search.scoring import predictions_as
 from pipelines.search.substitutes import substitute
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
-MOST_VALUES = 5_000_000  # test rows times classes, whose values are kept: 40 MB
+MOST_VALUES = 5_000_000  # test rows times classes: above these 40 MB no class values are written
 
 
 def refit_and_test(
     problem: Problem, refit: Refit, n_threads: int = 1, **model_fields: Any
 ) -> dict[str, Any]:
-    """Fit the best candidate on all rows and score it on the test rows.
+    """Fit the best candidate on all training rows and score it on the test rows.
 
     Parameters
     ----------
-    about : of a ``FittedEstimator`` all but the estimator
+    problem : Problem
+        The search, with its test rows.
+    refit : Refit
+        Names the best candidate.
+    n_threads : int, default 1
+        Threads of BLAS, OpenMP and joblib.
+    **model_fields
+        Fields of ``FittedEstimator`` other than the estimator.
 
     Returns
     -------
-    dict of ``predicted`` (array of shape (n_test,)), ``scores`` by name, ``of_classes``, see
-    ``values_of_classes``, and of ``dump_model`` the content of the ``model``'s file, or why it is
-    ``not_kept``; ``fitted``, the estimator as ``refit_with_importances`` asks it
+    dict
+        ``predicted``, array of shape (n_test,); ``scores`` by name, None where there is none;
+        ``of_classes``, see ``values_of_classes``; ``model``, bytes of the model file, and
+        ``not_kept``, why there are none, see ``dump_model``; ``fitted``, the estimator, which
+        ``refit_with_importances`` takes out.
     """
     from sklearn.base import clone
 
@@ -50,7 +59,7 @@ def refit_and_test(
         estimator = clone(substitute(candidate, problem.device).estimator)
         estimator = with_jobs(estimator, n_threads)
         seed_generators(problem.seed, "refit")
-        # What runs in this process beside it sees the same rows, and some estimators write.
+        # Copies: other tasks of this process see the same rows, and some estimators write to them.
         estimator.fit(copy_of(data.X), copy_of(data.y))
         raw_scores = problem.scorer.by_name(estimator, copy_of(data.X_test), data.y_test)
         predicted = predictions_as(data.y.dtype, estimator.predict(copy_of(data.X_test)))
@@ -63,7 +72,7 @@ def refit_and_test(
 
 
 def keep_model(path: Path, test_results: dict[str, Any]) -> dict[str, Any]:
-    """Write the model of a refit if it is kept; ``not_kept`` for ``run.json``, None if it is."""
+    """Write the model file of a refit; the entry ``not_kept`` of ``run.json``, None if written."""
     file = path / FITTED
     if test_results["model"] is None:
         file.unlink(missing_ok=True)  # of an earlier session
@@ -74,13 +83,28 @@ def keep_model(path: Path, test_results: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -> None:
-    """Refuse predictions of another shape than the truth, or that are no targets, as ``y`` are."""
+    """Refuse predictions of a wrong shape, and values that cannot be targets.
+
+    Parameters
+    ----------
+    predicted : array
+        What the estimator's ``predict`` returned.
+    truth : array of shape (n_test,)
+        Targets of the test rows.
+    y : array of shape (n_samples,)
+        Targets of the training rows: class codes or numbers.
+
+    Raises
+    ------
+    ValueError
+        The shape is another, a value is no number, or a class code is unknown.
+    """
     if predicted.shape != truth.shape:
         raise ValueError(
             f"predict must give an array of shape {truth.shape}, and gives {predicted.shape}"
         )
     if y.dtype.kind not in "iu":
-        predicted.astype(float)  # says what is none
+        predicted.astype(float)  # raises ValueError for a value that is no number
     elif len(unknown_codes := np.setdiff1d(predicted, np.arange(y.max() + 1))):
         raise ValueError(
             f"predict must give class codes from 0 to {y.max()}, and gives {unknown_codes[0]}"
@@ -90,17 +114,23 @@ def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -
 def write_predictions(
     path: Path, dataset: Dataset, predicted: np.ndarray, **extra_columns: Any
 ) -> dict[str, Any]:
-    """Write the table of predictions and, of images, those that are wrong.
+    """Write the table of predictions and, for images, the misclassified ones.
 
     Parameters
     ----------
-    path : the run's folder
-    predicted : int array of shape (n_test,), class codes; floats of a target of numbers
-    more : further columns
+    path : Path
+        The run folder.
+    dataset : Dataset
+    predicted : array of shape (n_test,)
+        Class codes, or floats for a regression.
+    **extra_columns
+        Further columns, each of length n_test.
 
     Returns
     -------
-    ``test_error`` and ``n_test_errors`` for ``run.json``; None where the target is numbers
+    dict
+        ``test_error``, a fraction, and ``n_test_errors`` for ``run.json``; both None for a
+        regression.
     """
     truth = dataset.y_test
     table: dict[str, Any] = {"row": np.arange(len(truth)), "true": truth}
@@ -122,10 +152,10 @@ def write_predictions(
 def write_class_values(
     path: Path, dataset: Dataset, values: tuple[str, np.ndarray, np.ndarray] | str
 ) -> None:
-    """Write what is said of each class of the test rows, see ``values_of_classes``.
+    """Write the probabilities or decision values of the test rows; see ``values_of_classes``.
 
-    A file of an earlier session, perhaps of another best candidate, is gone. Beyond ``MOST_VALUES``
-    nothing is written.
+    The file of an earlier session, perhaps of another best candidate, is removed first. Above
+    ``MOST_VALUES`` values nothing is written.
     """
     from pipelines.run.new_rows import class_columns
 
@@ -141,7 +171,7 @@ def write_class_values(
 
 
 def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float | None]:
-    """Return scores of predicted numbers by the names of scorers; one row alone has no r2."""
+    """Scores of a regression by scorer name; R² is None for a single row."""
     from sklearn import metrics
 
     error, root = (
@@ -153,7 +183,7 @@ def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float |
 
 
 def candidate_entry(candidate: Any, *means: str) -> dict[str, Any]:
-    """Return a ranked candidate with some of its means as ``run.json`` has it."""
+    """The entry of a ranked candidate in ``run.json``, with those of its means that are named."""
     return {
         "algorithm": candidate["algorithm"],
         "candidate": int(candidate["candidate"]),
@@ -163,7 +193,7 @@ def candidate_entry(candidate: Any, *means: str) -> dict[str, Any]:
 
 
 def fit_counts(rows: Iterable[Row]) -> dict[str, Any]:
-    """Count the fits asked for and made, of last and of earlier steps, by shared work."""
+    """Count the fits and first steps that were asked for and computed, by kind of shared work."""
     table = pd.DataFrame([row for row in rows if not row["status"].startswith(FAILED)])
     if table.empty:
         return {}

@@ -1,7 +1,7 @@
-"""The time that a search may take: which tasks are begun, and what is kept for what follows them.
+"""The time budget of a search: which tasks are begun, and the time reserved for the refit.
 
-No task is begun that would not end in time, by what it is predicted to take. What a kind of task
-takes is not known before its first has ended: that one gives up at the end of the time.
+No task is begun that, by its predicted time, would not end within the budget. How long a type of
+work takes is unknown until its first task has ended: that task stops itself when time is over.
 """
 
 from __future__ import annotations
@@ -16,28 +16,34 @@ from typing import Any
 from pipelines.search.forecast import Pace
 from pipelines.search.tasks import Row, Task
 
-# What may come after the time, a share of it or so many seconds: a refit that takes longer than
-# predicted, the baseline and the page.
+# What may follow the end of the budget, as a fraction of it or in seconds, whichever is more: a
+# refit that takes longer than predicted, the baseline and the page.
 OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
-# The best is fitted on all rows, alone: of an SVM without the work that its group shared, and on
-# more rows. So many times what a split took.
+# A refit takes this many times as long as a split: it has more rows than a training fold, and an
+# SVM is fitted without the work that its group shared.
 REFIT = 1.5
-FIRST_TASKS = 2  # of a kind of work, before it is known what they take
-SHORT = 1.0  # seconds; of shorter tasks a worker has the next while it does one
+FIRST_TASKS = 2  # of a type of work, before its time counts as known
+SHORT = 1.0  # seconds; a worker is given a second task ahead if tasks are shorter than this
 
 
 @dataclass(eq=False)
 class Budget:
-    """The end of a search, and what its tasks take.
+    """The time budget of a run, and what its tasks took so far.
 
     Attributes
     ----------
-    seconds : that the run may take, its answer included
-    began : of the run, as ``time.monotonic`` has it
-    pace : predicts the seconds of tasks
-    refit : how many times a split of its search a refit takes
-    n_refits : that follow the search, one after another
-    held_back : whether a task was not begun as it would not end in time
+    seconds : float
+        Duration of the whole run, the refit and the page included.
+    began : float
+        Start of the run, by ``time.monotonic``.
+    pace : Pace
+        Predicts the seconds of tasks.
+    refit : float
+        Time of a refit, as a multiple of the time of one split.
+    n_refits : int
+        Refits that follow the search, one after another.
+    held_back : bool
+        Whether a task was left out because it would not have ended in time.
     """
 
     seconds: float
@@ -52,20 +58,20 @@ class Budget:
 
     @property
     def overtime(self) -> float:
-        """Seconds after the budget within which the run has to be over."""
+        """Seconds after the end of the budget within which the run has to be over."""
         return max(OVERTIME * self.seconds, SECONDS_OF_OVERTIME)
 
     @property
     def seconds_left(self) -> float:
         """Seconds until the last task of the search has to end."""
-        # That of the slower quarter of splits, without the first: that one warms up.
+        # The third quartile of the times of splits, without the first, which includes warming up.
         ordered = sorted(self._split_seconds[1:])
         slow = ordered[3 * (len(ordered) - 1) // 4] if ordered else 0.0
         reserve = self.n_refits * self.refit * slow
         return self.began + self.seconds - reserve - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
-        """Take in what a task took, or a part of it."""
+        """Record the seconds of a task, or of those of its rows that are ready."""
         rows = list(rows)
         n_cells = len(task.members) * len(task.splits)
         if not rows or not n_cells:
@@ -77,16 +83,20 @@ class Budget:
             self._split_seconds.append(seconds / n_splits)
 
     def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:
-        """Yield tasks that end in time and take them off the queue, in its order.
+        """Take tasks that will end in time off the queue, in its order, and yield them.
 
-        The first is begun even if the start of the run took all the time: there is an answer then.
+        The first task is begun even if the start of the run used up the budget, so that there is
+        an answer.
 
         Parameters
         ----------
-        n : how many are not done, of those that were begun
+        queue : list of Task
+            Tasks that wait; those that are yielded are removed, some are cut into splits.
+        n : int
+            Tasks that were begun and are not done.
         n_workers : int
         """
-        # The end stands as it is reached by the search; what is cut off then has whole splits.
+        # A task that runs until the end of the search leaves the rows of whole splits behind.
         until = time.time() + max(0.0, self.seconds_left) + self.overtime / 2
         index = 0
         while index < len(queue):
@@ -95,13 +105,13 @@ class Budget:
             is_short = seconds < SHORT
             if n >= (2 * n_workers if is_short else n_workers):
                 return
-            # The first of a kind warms up: what that took says little of the others. Where it took
-            # long, that was no warming up.
+            # The first task of a type includes warming up, so its time says little about the
+            # others, unless it was long: then most of it was work.
             is_among_first = self._n_told[self.pace.kind(task)] < FIRST_TASKS
             is_unknown = math.isnan(seconds) or (is_among_first and seconds <= self.overtime / 2)
             seconds_left = self.seconds_left if self._has_begun else math.inf
             if not (seconds_left > 0 and (is_unknown or seconds <= seconds_left)):
-                if seconds_left > 0 and len(task.splits) > 1:  # some of its splits may end in time
+                if seconds_left > 0 and len(task.splits) > 1:  # single splits may end in time
                     queue[index : index + 1] = task.by_split
                 else:
                     self.held_back = True

@@ -1,4 +1,4 @@
-"""The fits of scikit-learn's searches, as joblib is given them."""
+"""The calls of ``_fit_and_score`` that a search of scikit-learn's hands to joblib."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import joblib
 from joblib.logger import short_format_time
 
 Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
-# What all fits of a search have in common.
+# Arguments that are the same for all fits of a search.
 COMMON_ARGUMENTS = (
     "X",
     "y",
@@ -22,9 +22,9 @@ COMMON_ARGUMENTS = (
     "score_params",
     "return_train_score",
 )
-# What pickle says of what is not for it.
+# Errors that pickle raises for objects that it cannot serialise.
 PICKLE_ERRORS = (PicklingError, AttributeError, TypeError, ValueError, RecursionError)
-# What fits that share work can say of themselves.
+# Options of ``_fit_and_score`` for further entries of its result, which shared fits have, too.
 RETURN_OPTIONS = ("return_n_test_samples", "return_times", "return_parameters")
 
 
@@ -46,7 +46,7 @@ class FitCalls:
 
     @cached_property
     def arguments(self) -> list[dict[str, Any]]:
-        """The arguments of each, by name."""
+        """The arguments of each call, by name."""
         return [
             {"estimator": estimator, "X": X, "y": y, **options}
             for _, (estimator, X, y), options in self.calls
@@ -54,12 +54,12 @@ class FitCalls:
 
     @property
     def first(self) -> Mapping[str, Any]:
-        """The arguments of the first, which most are those of all."""
+        """The arguments of the first call; most are the same for all calls."""
         return self.arguments[0]
 
     @cached_property
     def cells(self) -> list[tuple[int, int]]:
-        """The numbers of the candidate and the split of each call."""
+        """Candidate number and split number of each call."""
         candidates, splits = dict[Hashable, int](), dict[Hashable, int]()
         return [
             (
@@ -71,12 +71,12 @@ class FitCalls:
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:
-        """The number of the call of a candidate on a split, by their numbers."""
+        """The number of each call, by its candidate number and split number."""
         return {cell: number for number, cell in enumerate(self.cells)}
 
     @cached_property
     def is_grid(self) -> bool:
-        """Whether they are every candidate on every split of the same data, once."""
+        """Whether the calls are every candidate on every split of the same data, once each."""
         first, cells = self.first, self.cells
         n_candidates, n_splits = (1 + max(numbers) for numbers in zip(*cells, strict=True))
         return n_candidates * n_splits == len(cells) == len(set(cells)) and all(
@@ -87,7 +87,7 @@ class FitCalls:
 
     @cached_property
     def has_searches(self) -> bool:
-        """Whether an estimator is a search itself, or has one within."""
+        """Whether the estimator is itself a search, or contains one."""
         first = self.first
         values = [first["estimator"], *(first["parameters"] or {}).values()]
         parts = [
@@ -100,11 +100,11 @@ class FitCalls:
 
     @property
     def has_callbacks(self) -> bool:
-        """Whether the search that calls has callbacks, which each fit is to call."""
+        """Whether the search has scikit-learn callbacks, which each of its fits has to call."""
         return bool(getattr(self.first.get("caller"), "_skl_callbacks", None))
 
     def result(self, number: int, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a call from the scores of its fit, with the entries that it asks for."""
+        """The result of a call: the scores of its fit, and the entries that the call asks for."""
         call, result = self.arguments[number], dict(scores)
         if not call.get("return_n_test_samples"):
             result.pop("n_test_samples")
@@ -122,26 +122,30 @@ def _equal(value: Any, other: Any) -> bool:
 
 
 def _candidate_key(number: int, call: Mapping[str, Any]) -> Hashable:
-    """Names the candidate of a call among those of its search."""
+    """A key that is equal for calls of the same candidate of a search."""
     if call.get("candidate_progress") is not None:
         return int(call["candidate_progress"][0])
     estimator = call["estimator"]
     try:
         parameters = estimator.get_params(deep=False), call["parameters"]
         return type(estimator), joblib.hash(parameters)
-    except PICKLE_ERRORS:  # a candidate by itself, so that there is no grid: its line says so
+    except PICKLE_ERRORS:  # each call is then its own candidate, so that ``is_grid`` is false
         return "call", number
 
 
 def _split_key(call: Mapping[str, Any]) -> Hashable:
-    """Names the split of a call; equal splits may come as other arrays."""
+    """A key that is equal for calls on the same split.
+
+    By scikit-learn's own number of the split where the call has one, else by the identity of the
+    row arrays: equal splits may then count as two.
+    """
     if call.get("split_progress") is not None:
         return int(call["split_progress"][0])
     return id(call["train"]), id(call["test"])
 
 
 def print_fit(call: Mapping[str, Any], scores: Mapping[str, Any]) -> None:
-    """Print what scikit-learn prints of a fit with its ``verbose``."""
+    """Print the lines that scikit-learn prints for a fit at the call's ``verbose`` level."""
     verbose, position = call["verbose"], ""
     if verbose < 2:
         return

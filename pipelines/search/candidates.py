@@ -1,4 +1,4 @@
-"""Candidates of any estimators: by name, values of parameters as typed or in files, first steps."""
+"""Candidates of any estimator: its name, the values of its parameters, and the steps before it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pipelines.data.tables import Kinds
 
 WORDS = {"none": None, "null": None, "true": True, "false": False}
-# What ``cross_validate`` compares where no estimator is named.
+# What ``cross_validate`` compares if no estimator is named.
 USUAL_ESTIMATORS = {
     "classification": ("logistic", "knn", "forest", "boosting", "svm"),
     "regression": ("ridge", "knn", "forest", "boosting", "svm"),
 }
-# Import paths by short name: a classifier's and a regressor's.
+# Import paths of a classifier and of a regressor by short name; None if there is none.
 CATALOGUE: dict[str, tuple[str | None, str | None]] = {
     "bayes": ("sklearn.naive_bayes.GaussianNB", "sklearn.linear_model.BayesianRidge"),
     "discriminant": ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", None),
@@ -66,8 +66,9 @@ CATALOGUE: dict[str, tuple[str | None, str | None]] = {
         "tree": "tree.DecisionTree",
     }.items()
 }
-# Trees cut at a threshold and naive Bayes fits every column: a scale means nothing to them.
-# Networks standardise their features themselves, those of all folds at once.
+# Packages of scikit-learn and others whose estimators need no standardised columns. Trees cut at
+# thresholds and naive Bayes fits every column by itself. Networks standardise their features
+# themselves, for all folds at once.
 WITHOUT_SCALE = (
     "nn",
     "tree",
@@ -78,23 +79,26 @@ WITHOUT_SCALE = (
     "lightgbm",
     "catboost",
 )
-NETWORK = "network"  # an estimator by its short name, and its parameter
+NETWORK = "network"  # short name of an estimator, and the name of its parameter
 FINAL_STEP = "model"  # the name of the last step
-DISTRIBUTION = re.compile(r"\{\s*([a-z]\w*)\s*:\s*(\[.*\])\s*\}")  # as it is typed
+DISTRIBUTION = re.compile(r"\{\s*([a-z]\w*)\s*:\s*(\[.*\])\s*\}")  # {log: [1, 100]}
 LABEL_SEPARATOR = ":"  # between the estimator and the name of a parameter
 
-Grids = dict[str, list[Branch]]  # of each estimator the branches of its space
+Grids = dict[str, list[Branch]]  # branches of the space of each estimator
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting of the hyper-parameters of one algorithm.
+    """One setting of the hyper-parameters of one algorithm.
 
     Attributes
     ----------
-    algorithm : str, as it was named
+    algorithm : str
+        Name of the estimator as the user gave it.
     parameters : dict
-    estimator : unfitted, with these parameters; perhaps a pipeline
+        Values by parameter name, without the prefix of a pipeline step.
+    estimator : scikit-learn estimator
+        Unfitted, with these parameters; a pipeline if its rows need first steps.
     """
 
     algorithm: str
@@ -103,22 +107,25 @@ class Candidate:
 
     @property
     def final(self) -> Any:
-        """See ``last_step``."""
+        """The estimator without the pipeline around it; see ``last_step``."""
         return last_step(self.estimator)
 
     @property
     def text(self) -> str:
-        """The parameters as JSON, which is how a row has them."""
+        """The parameters as JSON, the ``params`` of a row."""
         return json.dumps(dict(self.parameters), default=str)
 
 
 def grid_candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of values; the last parameter varies the fastest."""
+    """Every combination of the values of a grid; the last parameter varies the fastest."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def with_labels(argv: Sequence[str]) -> list[str]:
-    """Return a command line whose ``--param`` say which ``--estimator`` they are of.
+    """Put the name of the preceding ``--estimator`` before the value of each ``--param``.
+
+    argparse collects each option by itself, so that their order would be lost. A relative path in
+    ``--cv`` becomes absolute.
 
     >>> with_labels(["--estimator", "knn", "--param", "n_neighbors=1,3"])
     ['--estimator', 'knn', '--param', 'knn:n_neighbors=1,3']
@@ -143,7 +150,13 @@ def with_labels(argv: Sequence[str]) -> list[str]:
 
 
 def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[str, Distribution]]:
-    """Parse the ``--param`` options: for each estimator the values of its parameters."""
+    """Parse the ``--param`` options: the values of the parameters of each estimator.
+
+    Raises
+    ------
+    InputError
+        A text is no ``LABEL:NAME=VALUE``, or its estimator is not among ``labels``.
+    """
     grids: dict[str, dict[str, Distribution]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -199,9 +212,14 @@ def _value(text: str) -> Any:
 
 
 def read_grid(path: str) -> Grids:
-    """The spaces of a YAML file: ``estimator: {parameter: value, [value, ...] or distribution}``.
+    """Read the search spaces of a YAML file, ``estimator: {parameter: values}``.
 
-    A list of such mappings is one of branches.
+    Values are one value, a list or a distribution; a list of such mappings is a list of branches.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has another form.
     """
     content = read_user_yaml(path, f"{opt('grid')} must be")
     form = "estimator: {parameter: [value, ...]}, or a list of such {...}"
@@ -220,12 +238,12 @@ def read_grid(path: str) -> Grids:
 
 
 def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[Branch]]) -> Grids:
-    """Return the grids with the value of ``--network`` in that of the estimator ``network``.
+    """Add the value of ``--network`` to the grid of the estimator ``network``.
 
     Raises
     ------
     InputError
-        There is no such estimator, or its grid has another network.
+        The estimator is not in the run, or its grid names a network already.
     """
     if NETWORK not in chosen:
         raise InputError(
@@ -247,12 +265,12 @@ def with_network(network: str, chosen: Sequence[str], grids: Mapping[str, list[B
 
 
 def classes_of(names: Sequence[str]) -> list[str]:
-    """Return the import paths of estimators, which are named so or by short names."""
+    """Import paths of estimators that are given by short name or by import path."""
     return [path for name in names for path in CATALOGUE.get(name, (name,)) if path and "." in path]
 
 
 def code_of_grid(path: str) -> list[str]:
-    """Return the import paths in a file of grids; one that is none is refused where it is read."""
+    """Import paths in a file of grids; none of a malformed one, which ``read_grid`` refuses."""
     try:
         grids = read_grid(path)
     except InputError:
@@ -268,24 +286,24 @@ def code_of_grid(path: str) -> list[str]:
 
 
 def code_of_params(texts: Sequence[str]) -> list[str]:
-    """Return what values as they are typed, ``NAME=VALUE,VALUE``, name."""
+    """Import paths among values as they are typed, ``NAME=VALUE,VALUE``."""
     values = [_value(word) for text in texts for word in _split(text.partition("=")[2])]
     return list(code_in(values))
 
 
 def code_of_steps(preprocess: str) -> list[str]:
-    """Return the import paths in a file of steps."""
+    """Import paths in a file of pipeline steps."""
     if preprocess in ("auto", "none"):
         return []
     try:
         content = read_user_yaml(preprocess, opt("preprocess"))
         return [str(about["class"]) for step in content for about in step.values()]
     except (InputError, AttributeError, KeyError, TypeError):
-        return [f"{preprocess}:steps"]  # not known: its first steps may be whole
+        return [f"{preprocess}:steps"]  # a damaged file: which code it names is unknown
 
 
 def listing() -> list[str]:
-    """Return a line for each short name."""
+    """A line for each short name, with its import paths."""
     width = max(map(len, CATALOGUE))
     return [
         f"{name:{width}}  " + ", ".join(filter(None, CATALOGUE[name])) for name in sorted(CATALOGUE)
@@ -293,7 +311,13 @@ def listing() -> list[str]:
 
 
 def estimator_of(name: str, task: str, seed: int) -> Any:
-    """Return an unfitted estimator by its short name or import path, with the seed of the run."""
+    """Create an unfitted estimator by its short name or import path, with the seed of the run.
+
+    Raises
+    ------
+    InputError
+        It cannot be imported or created, or it is for the other task.
+    """
     from sklearn.base import is_classifier, is_regressor
 
     other_task = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
@@ -329,7 +353,7 @@ def estimator_of(name: str, task: str, seed: int) -> Any:
     if is_other(estimator) or not hasattr(estimator, "predict"):
         raise of_other_task
     if name == "svm" and task == REGRESSION:
-        # C and epsilon mean little where a target may be of any size.
+        # The useful range of C and epsilon depends on the scale of the target.
         estimator.set_params(scale_target=True)
     return estimator.set_params(random_state=seed) if "random_state" in parameters else estimator
 
@@ -370,12 +394,12 @@ def _import_class(name: str, path: str) -> type:
 
 
 def refuse_unknown_parameter(estimator: Any, name: str, label: str) -> None:
-    """Refuse the name of a parameter that an estimator does not have.
+    """Refuse a parameter name that an estimator does not have.
 
     Raises
     ------
     InputError
-        It has no such parameter; near names are suggested.
+        It has no such parameter; the message suggests similar names.
     """
     parameters = estimator.get_params(deep=True)
     if name in parameters:
@@ -388,12 +412,12 @@ def refuse_unknown_parameter(estimator: Any, name: str, label: str) -> None:
 
 
 def pixel_scaling(data: Dataset) -> Any:
-    """Return the scaling of pixels that no estimator learns; None of any other rows."""
+    """The fitted scaling of pixels, which is no step of an estimator; None for other rows."""
     return None if data.image_shape is None else data.scaling.fit(data.X_train)
 
 
 def unscaled_rows(data: Dataset) -> FoldedData:
-    """Return the rows as estimators take them: pixels scaled, columns of tables as they came."""
+    """The rows as estimators take them: pixels are scaled, columns of tables are left as read."""
     rows = [data.X_train, data.X_test]
     if (fitted := pixel_scaling(data)) is not None:
         rows = [np.asarray(fitted.transform(X), np.float64) for X in rows]
@@ -402,14 +426,18 @@ def unscaled_rows(data: Dataset) -> FoldedData:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An estimator that is searched, and its space.
+    """An estimator and its search space.
 
     Attributes
     ----------
-    name : str, as it was named
-    whole : unfitted, behind what its rows need
-    branches : of its space
-    full_names : of the parameters of its space, those that ``whole`` has
+    name : str
+        Name of the estimator as the user gave it.
+    pipeline : scikit-learn estimator
+        Unfitted, behind the first steps that its rows need.
+    branches : sequence of Branch
+        Branches of the search space.
+    full_names : dict
+        For each parameter of the space its name in ``pipeline``.
     """
 
     name: str
@@ -421,7 +449,24 @@ class Algorithm:
     def of(
         cls, name: str, branches: Sequence[Branch], data: Dataset, seed: int, preprocess: str
     ) -> Algorithm:
-        """Make the estimator of that name; see ``estimator_of`` and ``pipeline_of``."""
+        """Create the estimator of that name and check the parameters of its space.
+
+        Parameters
+        ----------
+        name : str
+            See ``estimator_of``.
+        branches : sequence of Branch
+        data : Dataset
+        seed : int
+            Becomes the ``random_state`` of the estimator.
+        preprocess : str
+            See ``pipeline_of``.
+
+        Raises
+        ------
+        InputError
+            There is no such estimator, or it lacks a parameter.
+        """
         estimator = estimator_of(name, data.task, seed)
         if "image_shape" in estimator.get_params():
             estimator.set_params(image_shape=data.image_shape)
@@ -429,18 +474,18 @@ class Algorithm:
         full_names = dict[str, str]()
         first_steps = [step for step, _ in pipeline.steps[:-1]] if pipeline is not estimator else []
         for parameter in (parameter for branch in branches for parameter in branch.parameters):
-            # A parameter is the last step's, if none is named.
+            # A parameter belongs to the last step unless its prefix names another.
             is_last = pipeline is not estimator and parameter.split("__")[0] not in first_steps
             refuse_unknown_parameter(estimator if is_last else pipeline, parameter, name)
             full_names[parameter] = f"{FINAL_STEP}__{parameter}" if is_last else parameter
         return cls(name, pipeline, branches, full_names)
 
     def combinations(self) -> list[Point]:
-        """Every combination of the lists of each branch."""
+        """Every combination of the lists of values, branch by branch."""
         return [point for branch in self.branches for point in branch.combinations()]
 
     def candidate(self, point: Point) -> Candidate:
-        """The candidate with these values of parameters."""
+        """The candidate with the parameters of a point of the search space."""
         from sklearn.base import clone
 
         parameters = {self.full_names[name]: value for name, value in point.items()}
@@ -448,15 +493,15 @@ class Algorithm:
 
 
 def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: str) -> list[str]:
-    """Return a line on the size of each network among the candidates that torch differentiates.
+    """Lines on the size of each torch network among the candidates.
 
-    Each is made once, here: an error of a module, or a name that is none, shows before a run.
-    Steps of a file may change the rows, so that networks behind them are not made.
+    Each network is built once here, so that an error in its module or its name shows before the
+    run. Steps of a file may change the shape of the rows: networks behind them are not built.
 
     Raises
     ------
     InputError
-        A network cannot be made, or does not go with these rows.
+        A network cannot be built, or does not accept these rows.
     """
     from pipelines.nn.estimator import NetworkEstimator
 
@@ -473,7 +518,7 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
             final.training(len(data.y_train))
         except InputError:
             raise
-        except ValueError as error:  # of a parameter, as scikit-learn words it
+        except ValueError as error:  # scikit-learn's message on a parameter
             raise InputError(f"{opt('param')}: {error} Choose another value") from None
     lines = list[str]()
     for spec, final in {final.spec.architecture: final for final in finals}.items():
@@ -483,22 +528,30 @@ def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: st
 
 
 def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
-    """Return the estimator, behind what its rows need.
+    """Put an estimator behind the preprocessing steps that its rows need.
 
     Parameters
     ----------
-    estimator : unfitted
-    preprocess : "auto", "none", or the path of a YAML file of steps
+    estimator : scikit-learn estimator
+        Unfitted.
+    data : Dataset
+    preprocess : str
+        "auto", "none", or the path of a YAML file of steps, which follow the automatic ones.
+
+    Returns
+    -------
+    estimator or Pipeline
+        A pipeline if there are steps.
 
     Raises
     ------
     InputError
-        The file cannot be read, or the table has what an estimator cannot take.
+        The file cannot be read, or "none" was asked for a table that no estimator could take.
     """
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
-    # Of a table with categories or missing cells; an array has none.
+    # The kinds of the columns of a table with categories or missing cells; an array has none.
     kinds: Kinds | None = getattr(data.scaling, "kinds", None)
     package = type(estimator).__module__.split(".")[:2]
     scale = preprocess == "auto" and not set(package) & set(WITHOUT_SCALE)
@@ -521,7 +574,7 @@ def pipeline_of(estimator: Any, data: Dataset, preprocess: str) -> Any:
 
 
 def _of_file(path: str) -> list[tuple[str, Any]]:
-    """Return steps of a YAML file: a list of ``{name: {class: import path, parameter: value}}``."""
+    """Read steps from a YAML file, a list of ``{name: {class: import path, parameter: value}}``."""
     form = "a list of steps, each {name: {class: sklearn.decomposition.PCA, parameter: value}}"
     content = read_user_yaml(path, f"{opt('preprocess')} must be auto, none or")
     if not isinstance(content, list) or not content:
@@ -532,7 +585,7 @@ def _of_file(path: str) -> list[tuple[str, Any]]:
             ((name, parameters),) = step.items()
             module, _, class_name = parameters.pop("class").rpartition(".")
             transformer_class = getattr(import_module(module), class_name)
-            # Checked before it is called: any function would be, with what the file says.
+            # Checked before the call: else a file could call any function with any arguments.
             if not inspect.isclass(transformer_class) or not (
                 hasattr(transformer_class, "fit") and hasattr(transformer_class, "transform")
             ):

@@ -1,4 +1,4 @@
-"""The base class of the model selection commands, which carries out every search."""
+"""The base class of the model selection commands: plans a search, runs its tasks, answers."""
 
 from __future__ import annotations
 
@@ -86,24 +86,29 @@ if TYPE_CHECKING:
 
 
 Chosen = TypeVar("Chosen", bound=SearchOptions)
-DrawnCandidate = tuple[Candidate, CandidateGroup]  # a candidate, and the work that it may share
+DrawnCandidate = tuple[Candidate, CandidateGroup]  # a candidate, and the group of its shared work
 CandidateSpace = tuple[Sequence[Branch], Callable[[Point], DrawnCandidate]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchPlan(job.Plan[Chosen]):
-    """Candidates on splits: which, of what rows, and how they are scored.
+    """The plan of a search: its rows, its splits, its candidates and their scorers.
 
     Attributes
     ----------
-    dataset : the rows to search on: as they were loaded, or with features in place of images, which
-        are those of a few images until there are workers
-    features : what computes them; None where there are none
-    splits : for each stage and share of the training rows, its splits
-    scoring : names of scorers; the best candidate is chosen by the first
+    dataset : Dataset
+        The rows as they were loaded, or with features in place of images. Until there are workers
+        the features of a few images stand for all.
+    features : Features, optional
+        Computes features of images; None if the search uses the rows as they are.
+    splits : mapping of (stage, fraction of the training rows) to sequence of splits
+    scoring : tuple of str
+        Names of scorers; the first decides which candidate is best.
     n_candidates : int
-    labels : what scorers see in place of class codes; None for codes or numbers
-    rates : what tasks take, by probes; none where nothing was probed
+    labels : array of shape (n_classes,), optional
+        Labels that scorers see in place of class codes; None for codes or a regression.
+    rates : mapping of WorkType to Rates
+        Seconds of a unit of cost, as probes measured them; empty if nothing was probed.
     """
 
     dataset: Dataset
@@ -116,7 +121,7 @@ class SearchPlan(job.Plan[Chosen]):
 
     @property
     def own_scorer(self) -> Any:
-        """The scorer by which the best is chosen where it is the user's own; else None."""
+        """The user's own scorer if it chooses the best candidate, else None."""
         return None
 
     @property
@@ -126,23 +131,31 @@ class SearchPlan(job.Plan[Chosen]):
 
     @abstractmethod
     def make_problem(self, device: str, n_threads: int) -> Problem:
-        """Return the data and settings of the search for a kind of worker."""
+        """Build the data and settings that all tasks share.
+
+        Parameters
+        ----------
+        device : {"cpu", "gpu"}
+            Where workers compute.
+        n_threads : int
+            Threads of a task.
+        """
 
     @property
     def ratio(self) -> float:
-        """Validation rows for each training row, the mean over the splits."""
+        """Number of validation rows per training row, the mean over the splits."""
         splits = self.splits[SEARCH, 1.0]
         return sum(len(test) / len(train) for train, test in splits) / len(splits)
 
     @property
     def splits_in_words(self) -> str:
-        """How many splits a candidate has: ``5 folds``."""
+        """The number of splits in words: ``5 folds``."""
         n_splits = len(self.splits[SEARCH, 1.0])
         return f"{n_splits} {'folds' if n_splits == self.options.folds else 'splits'}"
 
     @property
     def fits_in_words(self) -> str:
-        """The fits of the search: ``5 folds = 320 fits``, and those within outer folds."""
+        """The number of fits in words: ``5 folds = 320 fits``, and those within outer folds."""
         options, n_splits = self.options, len(self.splits[SEARCH, 1.0])
         words = f"{self.splits_in_words} = {self.n_candidates * n_splits:,} fits"
         if n_inner := len(self.splits.get((INNER, 1.0), ())):
@@ -151,26 +164,26 @@ class SearchPlan(job.Plan[Chosen]):
 
     @property
     def fractions(self) -> Sequence[float]:
-        """The shares of the rows, below 1, that the strategy may ask for."""
+        """Fractions of the rows, below 1, that the strategy may ask for."""
         strategy, n_splits = strategy_class(self.options.strategy), len(self.splits[SEARCH, 1.0])
         return strategy.fractions(self.n_candidates, len(self.dataset.y_train), n_splits)
 
     @property
     def first_stages(self) -> list[tuple[str, float]]:
-        """The stages that need no answer of another one."""
+        """Keys of the splits with which the search begins: the others depend on its result."""
         return [key for key in self.splits if key[0] in (SEARCH, INNER) and key[1] == 1.0]
 
     @property
     def draws(self) -> bool:
-        """Whether candidates are drawn as the search goes; those of the plan stand for them."""
+        """Whether candidates are drawn during the search; those of the plan only stand for them."""
         return strategy_class(self.options.strategy).draws
 
     @abstractmethod
     def sources(self, problem: Problem) -> Sequence[CandidateSpace]:
-        """Of each algorithm where its candidates are drawn from, and what makes one of a point."""
+        """For each algorithm its search space, and a function from a point of it to a candidate."""
 
     def drawing(self, feed: TaskFeed, problem: Problem) -> StrategySearch:
-        """The search of a strategy that draws, whose candidates the feed takes up."""
+        """The search of a strategy that draws candidates and adds them to the feed."""
         from pipelines.search.strategies.tpe import TPE, CandidateSource
 
         def add(make: Callable[[Point], DrawnCandidate], point: Mapping[str, Any]) -> int:
@@ -185,10 +198,10 @@ class SearchPlan(job.Plan[Chosen]):
         return StrategySearch(SEARCH, TPE(scope, sources, self.options.n_iter or N_ITER))
 
     def searches(self, problem: Problem) -> list[StrategySearch]:
-        """The searches of the run: that of all rows, and those within outer folds.
+        """The searches of the run: on all rows, and within outer folds.
 
-        Where the strategy decides by rows every algorithm has one of its own, as the best of each
-        are compared, and so has every outer fold.
+        If the strategy decides by scores, every algorithm has a search of its own, as the best of
+        each are compared, and so has every outer fold.
         """
         searches, seed = list[StrategySearch](), self.options.seed
         strategy = strategy_class(self.options.strategy)
@@ -210,13 +223,13 @@ class SearchPlan(job.Plan[Chosen]):
         return searches
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """Return the tasks of the search; those that need rows of others are not known before."""
+        """The first tasks of the search, for ``--dry-run``; later ones depend on their rows."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return TaskFeed(problem, self.searches(problem), n_workers, {})(0)
 
     def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
-        """See ``Plan``; of a strategy that leaves candidates out, of all of them."""
+        """See ``Plan``; the forecast is for all candidates, even if the strategy may drop some."""
         budget = self.options.time_budget
         if self.options.quiet and budget is None:
             return self, ()
@@ -232,9 +245,9 @@ class SearchPlan(job.Plan[Chosen]):
         return replace(self, rates=ahead.rates), ahead.lines
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with the features of all images, computed on the workers.
+        """The plan with the features of all images, computed on the workers.
 
-        And with what images of one's own are turned into.
+        Its ``entries`` say how images of the user's own are to be converted for the model.
         """
         form = ImageFormat.of(self.dataset.pictures or self.dataset)
         entries: dict[str, Any] = {"n_splits": len(self.splits[SEARCH, 1.0]), "ratio": self.ratio}
@@ -248,7 +261,14 @@ class SearchPlan(job.Plan[Chosen]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SearchDone(job.Done):
-    """Rows of earlier sessions, and of these those of a run that is extended."""
+    """Rows of earlier sessions.
+
+    Attributes
+    ----------
+    rows : mapping of CellKey to row
+    extended : mapping of CellKey to row
+        Those of ``rows`` that are another run's, by ``--extend``.
+    """
 
     rows: Mapping[CellKey, Row]
     extended: Mapping[CellKey, Row]
@@ -256,15 +276,24 @@ class SearchDone(job.Done):
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """All rows of a search, by their places, and those of its candidates as a table.
+    """What a search computed, before the answer.
 
     Attributes
     ----------
-    cells : the table of all rows, those of shares of the rows among them
-    chosen : what the inner search of each outer fold chose
-    stopped : when candidates were given up, by their places
-    remarks : on what time did not suffice for
-    n_undrawn : candidates that were to be drawn, had there been time
+    problem : Problem
+        The search, with the candidates that were drawn.
+    rows : mapping of CellKey to row
+        Rows of all stages.
+    cells : DataFrame
+        Rows of the search stage, fits on fractions of the rows included.
+    chosen : sequence
+        Candidates that the inner search of each outer fold chose; see ``chosen_in_folds``.
+    stopped : mapping of int to Stop
+        When candidates were given up, by candidate number.
+    remarks : sequence of str
+        What there was no time for.
+    n_undrawn : int
+        Candidates that would have been drawn if there had been time.
     """
 
     problem: Problem
@@ -277,24 +306,28 @@ class SearchResult:
 
     @property
     def whole_cells(self) -> pd.DataFrame:
-        """The cells of all rows; where time ended before any, those of the largest share."""
+        """Cells on all rows; if time ended before any, those on the largest fraction of them."""
         fraction = self.cells["share"].max()
         return self.cells[self.cells["share"] == fraction].reset_index(drop=True)
 
 
 class SearchJob(job.Job[Chosen]):
-    """Candidates on splits: to tasks that share work, to rows, to the best of them.
+    """A model selection command: fits candidates on splits, ranks them and tests the best.
 
     Attributes
     ----------
-    candidate_options : options that choose the candidates, or what is done with the ranked ones
+    kind_of_answer : type of Answer
+        Schema of what ``answer`` returns.
+    candidate_options : frozenset of str
+        Options that choose the candidates, or what is done with the ranked ones: a run that
+        ``--extend`` names may have other values.
     """
 
     kind_of_answer: ClassVar[type[Answer]]
     candidate_options: ClassVar[frozenset[str]]
 
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """See ``Job``; and what features are computed by."""
+        """See ``Job``; with the packages of the solver, the strategy and the features."""
         packages, solver = job.PACKAGES, getattr(options, "solver", "auto")
         packages += solver_packages(str(record.get("solver", solver)))
         packages += strategy_packages(options.strategy) + shared_fit_packages()
@@ -303,7 +336,7 @@ class SearchJob(job.Job[Chosen]):
         return packages
 
     def load(self, options: Chosen, kind: str) -> Dataset:
-        """Return the rows, by what the target is."""
+        """Read the data set."""
         from pipelines.data.load import load_dataset
 
         return load_dataset(
@@ -319,9 +352,9 @@ class SearchJob(job.Job[Chosen]):
         )
 
     def plan(self, options: Chosen, data: Dataset, record: Mapping[str, Any]) -> SearchPlan[Chosen]:
-        """Return the splits of the rows, and the candidates.
+        """Plan the splits of the rows and the candidates; see ``Job``.
 
-        Features, where they are asked for, are those of a few images.
+        If features are asked for, those of a few images stand for all.
         """
         features = Features.of(options, data, record)
         dataset = data if features is None else features.planned()
@@ -341,10 +374,19 @@ class SearchJob(job.Job[Chosen]):
     def plan_candidates(
         self, options: Chosen, dataset: Dataset, fields: Mapping[str, Any]
     ) -> SearchPlan[Chosen]:
-        """Return the plan: the ``fields`` that rows and splits decide, and the candidates."""
+        """Complete the plan with the candidates.
+
+        Parameters
+        ----------
+        options : SearchOptions
+        dataset : Dataset
+            The rows, perhaps with features in place of images.
+        fields : dict
+            Fields of ``SearchPlan`` that follow from the rows and splits.
+        """
 
     def restore(self, plan: SearchPlan[Chosen], session: Session) -> SearchDone:
-        """Return the rows that were computed before; a failed fit gets another try."""
+        """The rows of earlier sessions and of ``--extend``; failed fits are tried again."""
         rows: dict[CellKey, Row] = {
             cell_key_of(row): row
             for record in session.journal.records
@@ -364,7 +406,7 @@ class SearchJob(job.Job[Chosen]):
             rows |= extended
         of_search = [row["share"] for row in rows.values() if row["stage"] in (SEARCH, INNER)]
         n_fits = sum(len(plan.splits[key]) for key in plan.first_stages) * plan.n_candidates
-        n_fits += len(of_search) - of_search.count(WHOLE)  # those on shares come on top
+        n_fits += len(of_search) - of_search.count(WHOLE)  # fits on a fraction come on top
         return SearchDone(
             n_fits=(len(of_search), n_fits),
             ended_early=untried_in_words(session.record) != "",
@@ -377,7 +419,7 @@ class SearchJob(job.Job[Chosen]):
     def execute(
         self, plan: SearchPlan[Chosen], done: SearchDone, session: Session, cluster: Cluster
     ) -> SearchResult:
-        """Score all candidates on all splits, and what they say is best on further ones."""
+        """Score the candidates on the splits, then the best on curve and outer splits."""
         record_extended(done.extended, plan.options, session, cluster)
         problem = plan.make_problem(cluster.device, cluster.threads)
         budget = None
@@ -392,12 +434,13 @@ class SearchJob(job.Job[Chosen]):
         feed.searches = [plan.drawing(feed, stand_in)] if plan.draws else plan.searches(problem)
         feed.tell(done.rows.values())
         score_tasks(problem, feed(0), feed.done, session, cluster, feed)
-        # Without what was asked for ahead, and not wanted in the end.
+        # Fits that idle workers made ahead, and that the strategy did not ask for, are left out:
+        # the result must not depend on the number of workers.
         rows = {key: row for key, row in feed.done.items() if key[0] not in (SEARCH, INNER)}
         problem, rows = feed.problem, rows | feed.rows
         cells = tabulate(rows.values(), problem.columns, schema=self.row)
         names.write_table(cells, session.path / names.CELLS)
-        # Learning curves and outer folds are of what the rows so far say is best.
+        # Learning curves and outer folds are computed for the best candidates alone.
         further_tasks, n_splits = list[Task](), len(plan.splits[SEARCH, 1.0])
         no_time, remarks = budget is not None and budget.seconds_left <= 0, list[str]()
         stages = {"nested": OUTER, "learning_curve": CURVE}
@@ -433,15 +476,18 @@ class SearchJob(job.Job[Chosen]):
         return SearchResult(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
 
     def refitted_besides(self, options: Chosen) -> str:
-        """Return what is fitted beside the best candidate on all rows."""
+        """Words on what else is fitted with the best candidate; appended to a line of output."""
         return ""
 
     @abstractmethod
     def refit(self, plan: Any, cluster: Cluster) -> Callable[[Problem, Refit], dict[str, Any]]:
-        """Return the work that fits the best candidate on all rows and asks it about the test rows.
+        """The work of the refit: fit the best candidate on all rows and predict the test rows.
 
-        What it gives has ``predicted``, what the test rows are taken for, and whatever
-        ``answer_of_best`` makes of it.
+        Returns
+        -------
+        callable
+            Function of the problem and a ``Refit`` that returns a dict: ``predicted``, the
+            predictions of the test rows, and whatever ``answer_of_best`` needs.
         """
 
     @abstractmethod
@@ -453,12 +499,23 @@ class SearchJob(job.Job[Chosen]):
         candidates: pd.DataFrame,
         tested: dict[str, Any],
     ) -> dict[str, Any]:
-        """Write the table of candidates, and the best one's predictions; entries for ``run.json``.
+        """Write the table of candidates and the predictions of the best one.
 
         Parameters
         ----------
-        candidates : as ``reduce_scores`` gives them, with their place, ``candidate``
-        tested : what the work of ``refit`` gave
+        plan : SearchPlan
+        scored : SearchResult
+        path : Path
+            The run folder.
+        candidates : DataFrame
+            Best first, as ``reduce_scores`` returns them; ``candidate`` is the candidate number.
+        tested : dict
+            Result of the work of ``refit``.
+
+        Returns
+        -------
+        dict
+            Entries for ``run.json``.
         """
 
     def answer(
@@ -468,7 +525,13 @@ class SearchJob(job.Job[Chosen]):
         session: Session,
         cluster: Cluster | None,
     ) -> Answer:
-        """Rank the candidates, refit the best, test it once, and a baseline beside it."""
+        """Rank the candidates, refit the best one, and test it once beside a baseline.
+
+        Raises
+        ------
+        RunStopped
+            No fit ended in time, every candidate failed, or the refit failed.
+        """
         from pipelines.data.baseline import baseline_of, remarks_on
 
         assert cluster is not None
@@ -505,7 +568,7 @@ class SearchJob(job.Job[Chosen]):
             )
             raise RunStopped(f"every candidate failed: {reason}{check}")
         strategy, stopped = dict[str, Any](), computed.stopped
-        if "strategy" in session.record:  # of an earlier session, whose time ended
+        if "strategy" in session.record:  # written by an earlier session, which ran out of time
             strategy["strategy"] = None
         tried_candidates = with_unfinished(
             candidates, computed.cells, problem, stopped, plan.splits_in_words
@@ -521,7 +584,7 @@ class SearchJob(job.Job[Chosen]):
                 strategy_entry |= {
                     name: strategy_entry[name] + n for name in ("n_candidates", "n_not_tried")
                 }
-        # Of many rows it takes long.
+        # On many rows the refit takes long, so it is announced.
         n_rows = f"all {len(data.X_train):,} training rows{self.refitted_besides(options)}"
         with phase(session.echo, f"refit      fitting the best candidate on {n_rows}"):
             task = Refit(int(candidates["candidate"].iloc[0]))
@@ -575,7 +638,7 @@ class SearchJob(job.Job[Chosen]):
 def rows_of_same_candidates(
     plan: SearchPlan[Any], rows: Mapping[CellKey, Row]
 ) -> dict[CellKey, Row]:
-    """Return the rows of candidates and splits that are where they were before options changed."""
+    """Rows whose candidate and split have the same numbers as before options changed."""
     candidates = plan.make_problem("cpu", 1).candidates
     names_now = [
         identity_of_candidate(candidate.algorithm, candidate.text) for candidate in candidates
@@ -590,7 +653,10 @@ def rows_of_same_candidates(
 
 
 def stage_fraction(row: Row) -> float:
-    """The share of a row's splits; of a search those of all rows stand for those of a share."""
+    """The fraction by which ``SearchPlan.splits`` has a row's splits.
+
+    A search has as many splits of a fraction of the rows as of all rows, and only these are there.
+    """
     return WHOLE if row["stage"] in (SEARCH, INNER) else float(row["share"])
 
 
@@ -602,11 +668,23 @@ def score_tasks(
     cluster: Cluster,
     feed: TaskFeed | None = None,
 ) -> dict[CellKey, Row]:
-    """Run what is left of some tasks, each row in the journal as it comes; return the new rows.
+    """Run the remaining part of some tasks and journal each row as it arrives.
 
     Parameters
     ----------
-    feed : of further tasks, which is told the rows; ``tasks`` are its first
+    problem : Problem
+    tasks : sequence of Task
+    done : mapping of CellKey to row
+        Rows of earlier sessions, whose cells are not fitted again.
+    session : Session
+    cluster : Cluster
+    feed : TaskFeed, optional
+        Source of further tasks, which is told the new rows; ``tasks`` are its first ones.
+
+    Returns
+    -------
+    dict of CellKey to row
+        The new rows.
     """
     todo = [remaining for task in tasks if (remaining := task.without(done)) is not None]
     n_done = (
@@ -640,14 +718,31 @@ def journal_tasks(
     keep: Callable[[Outcome[Any]], Iterable[Path]] = lambda outcome: (),
     feed: TaskFeed | None = None,
 ) -> dict[CellKey, Row]:
-    """Run tasks, each row in the journal as it comes; return the new rows.
+    """Run tasks and journal each row as it arrives.
 
     Parameters
     ----------
-    run : ``run_tasks``, perhaps with other work
-    done : rows that the best so far is among, too
-    keep : function of an outcome that writes what is kept of it, and returns the files
-    feed : of further tasks, which is told the rows
+    run : callable
+        ``run_tasks``, perhaps with other work.
+    problem : Problem
+        What all tasks share.
+    todo : sequence
+        The first tasks.
+    done : mapping of CellKey to row
+        Earlier rows; they count for the best candidate so far.
+    best : BestSoFar
+        Shown beside the progress bar.
+    session : Session
+    cluster : Cluster
+    keep : callable, optional
+        Function of an outcome that writes files and returns their paths.
+    feed : TaskFeed, optional
+        Source of further tasks, which is told the new rows.
+
+    Returns
+    -------
+    dict of CellKey to row
+        The new rows.
     """
     new_rows = dict[CellKey, Row]()
     best.add(row for row in done.values() if row["fold"] >= 0)
@@ -669,7 +764,7 @@ def journal_tasks(
             journal_writer.best(best.text)
             if isinstance(event, ProgressEvent):
                 journal_writer.update(event, rows)
-            else:  # the journal calls done what is on disk
+            else:  # files first: a task that the journal calls done must have them on disk
                 files = digests_of(session.path, list(keep(event)))
                 journal_writer.record(event, rows, files)
             new_rows |= {cell_key_of(row): row for row in rows}
@@ -686,21 +781,35 @@ def run_tasks(
     work: Work = run_task,
     further_tasks: FurtherTasks = no_further_tasks,
 ) -> Iterator[tuple[Outcome[Any] | ProgressEvent, list[Row]]]:
-    """Run tasks; give each outcome, or news of a task at work, with its rows, each row once.
+    """Run tasks and yield each outcome and progress event with its new rows, each row once.
 
-    Rows that are told before their task is done are a part of it: their splits, as if these were
-    a task of their own. A task that is begun anew, as its worker died, tells of the same rows
-    again. One that failed gives rows whose status says why.
+    Rows that arrive before their task is done count as a task of their own, with the splits that
+    are complete. A task that starts again, because its worker died, reports the same rows again:
+    these are left out. A task that failed gives rows whose status says why.
 
     Parameters
     ----------
-    tasks : and others than those of a search, which give pairs of a row and what is beside it
-    work : function of problem, task and ``n_threads`` that carries out either
-    more : gives further tasks; see ``outcomes_and_events``
+    runner : Runner
+    problem : Problem
+        What all tasks share.
+    tasks : sequence
+        Tasks of a search, or others whose result is a sequence of pairs of a row and an object.
+    n_threads : int, default 1
+        Threads of a task.
+    work : callable, default ``run_task``
+        Function of problem, task and ``n_threads`` that carries out a task.
+    further_tasks : callable, optional
+        Function of the number of unfinished tasks that returns further ones; see
+        ``outcomes_and_events``.
+
+    Yields
+    ------
+    event : Outcome or ProgressEvent
+    rows : list of dict
     """
     by_name = {task.name: task for task in tasks}
     yielded_keys: set[CellKey] = set()
-    last_told: dict[str, float] = {}  # when the rows of a task were last told
+    last_told: dict[str, float] = {}  # when a task's latest rows arrived
     work = partial(work, n_threads=n_threads)
 
     def add_tasks(n_left: int) -> Sequence[Any]:

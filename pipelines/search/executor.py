@@ -1,6 +1,6 @@
-"""Carries out the fits of one search of scikit-learn's in groups: all, or those wanted.
+"""Carries out the fits of one ``GridSearch``: those of a group of candidates together.
 
-On joblib, or as a runner makes them; a strategy or a budget of time says which are made.
+Fits run on joblib or on a Dask cluster. A strategy or a time budget may leave some of them out.
 """
 
 from __future__ import annotations
@@ -46,33 +46,51 @@ if TYPE_CHECKING:
     from pipelines.search.strategies.base import Scope, Strategy
     from pipelines.search.task_feed import TaskFeed
 
-# Seconds that searches of this process might have saved, see ``sharing_groups``.
+# Seconds that earlier searches of this process could have saved; see ``sharing_groups``.
 _seconds_missed = dict[str, float]()
 
 
 class SearchExecutor:
-    """Carries out the fits of one search, those that share work together.
+    """Carries out the fits of one search; fits that share work are made together.
 
     Parameters
     ----------
-    runner : of tasks; None for joblib as ``n_jobs`` and ``pre_dispatch`` say
-    verbose : above 0 shows the progress of a runner
-    kinds : ways of sharing that go before the usual ones
-    n_threads : for each task; by default those that BLAS uses, or the worker has
-    strategy : function of a ``Scope`` that gives what says which fits are made; None for all
-    metric : the scorer by whose name it decides; by default the first
-    seed : int
-        Decides in which order it takes splits, and the rows of a share.
-    time_budget : seconds from now on, by which all and the refit are to end
+    runner : Runner or None
+        Runs the tasks on a cluster; None for joblib, with ``n_jobs`` and ``pre_dispatch``.
+    verbose : int, default 0
+        Above 0 shows the progress of a runner.
+    shared_fits : sequence of SharedFit
+        Ways of sharing that are tried before the usual ones.
+    n_threads : int, optional
+        Threads of a task; by default those that BLAS uses, or that the worker has.
+    n_jobs : int, optional
+        As joblib has it.
+    pre_dispatch : int or str, default "2*n_jobs"
+        As joblib has it.
+    strategy : callable, optional
+        Function of a ``Scope`` that returns the strategy; by default all fits are made.
+    metric : str, optional
+        Name of the scorer by which the strategy decides; by default the first.
+    seed : int, default 0
+        Decides the order in which the strategy takes splits, and the rows of a fraction.
+    time_budget : float, optional
+        Seconds from now on, by which the search and the refit are to end.
 
     Attributes
     ----------
-    is_called : whether it was given the fits of a search
-    leave : what is called before the first fit
-    fits : that were made, scored
-    n_at_limit : fits that share work and ended at a limit of iterations, of which none has warned
-    n_untried : fits that were wanted, and would not have ended in time
-    share : of the rows that the results are of: below 1 where time ended before any fit on all
+    is_called : bool
+        Whether joblib handed over the fits of a search.
+    leave : callable
+        Called before the first fit.
+    fits : list of Fit
+        All scored fits.
+    n_at_limit : int
+        Shared fits that ended at their limit of iterations, without a warning yet.
+    n_untried : int
+        Fits that were left out because they would not have ended in time.
+    share : float
+        Fraction of the rows that the results are from: below 1 if time ended before any fit on
+        all rows.
     """
 
     def __init__(
@@ -98,21 +116,21 @@ class SearchExecutor:
         self._runner, self._verbose = runner, verbose
         self._shared_fits, self._n_threads = shared_fits, n_threads
         n_jobs = n_jobs if runner is None else 1
-        # Made here, these take the backend that is in force outside.
+        # Created before ``SearchBackend`` is active, so that they use the user's own backend.
         self._n_jobs = effective_n_jobs(n_jobs)
         self._tasks_in_parallel = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)
 
     def results(
         self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Sequence[dict[str, Any]] | None:
-        """The results of the fits of the first search that comes; see ``Searches``."""
+        """The results of the fits of the first search that joblib meets; see ``Searches``."""
         first = FitCalls([first_call]).first
         if self.is_called or first.get("candidate_progress") is None:
             return None
         calls = FitCalls([first_call, *other_calls])
         self.is_called = True
-        self.leave()  # nothing that the search calls is for this
-        # Callbacks stay with the process that has them.
+        self.leave()  # later calls of joblib within the search are not meant for this executor
+        # Callbacks cannot travel to the workers of a cluster.
         local_options = () if isinstance(self._runner, OnCluster) else ("caller", "callback_ctx")
         options = {name: first[name] for name in ("verbose", *local_options) if name in first}
         problem, feed = self._fed(self._brief(problem_of(calls, self._shared_fits)))
@@ -122,7 +140,7 @@ class SearchExecutor:
                 task, fits = outcome.task, outcome.result
                 shared = problem.groups[task.group].shared
                 is_silent = shared is not None and shared.predictions_only
-                # Fits of an estimator by itself have warned.
+                # Plain fits have issued their own warnings of convergence.
                 self.n_at_limit += sum(
                     is_silent and not (fit.apart or fit.converged) for fit in fits
                 )
@@ -132,7 +150,9 @@ class SearchExecutor:
                     feed.tell(
                         (strategy_row(problem, task, fit, self._metric) for fit in fits), outcome
                     )
-        np.random.random()  # noqa: NPY002 - the next search draws others
+        # The seed of a search is the generators' state: without this, a second search of the
+        # script would draw the same numbers.
+        np.random.random()  # noqa: NPY002
         if feed is not None:
             fits_by_key = {key: fits_by_key[key] for key in feed.rows}
             self.n_untried = feed.n_untried if feed.budget else 0
@@ -145,7 +165,7 @@ class SearchExecutor:
         return results_of(problem, fits_by_key, self.share)
 
     def _brief(self, problem: Problem) -> Problem:
-        """The search, by what can fit at once where its kinds of work would take long to begin."""
+        """The search with solvers that start at once, if loading the usual ones would not pay."""
         if isinstance(self._runner, OnCluster) or problem.scorer.fit_params or not may_wait():
             return problem
         groups = list(problem.groups)
@@ -163,7 +183,10 @@ class SearchExecutor:
         return replace(problem, groups=tuple(groups))
 
     def _fed(self, problem: Problem) -> tuple[Problem, TaskFeed | None]:
-        """The search, with the splits that its strategy may ask for, and what feeds its tasks."""
+        """The search with splits of any fraction of the rows, and the feed of its tasks.
+
+        The feed is None if all fits are to be made.
+        """
         if self._strategy is None and self._time_budget is None:
             return problem, None
         from pipelines.search.budget import Budget
@@ -194,12 +217,27 @@ class SearchExecutor:
         options: Mapping[str, Any],
         tasks: Sequence[Task] = (),
     ) -> Generator[Outcome[Task]]:
-        """Yield outcomes of tasks; a feed is to be told each before it is asked for further tasks.
+        """Run tasks and yield their outcomes; the caller tells the feed each one.
 
         Parameters
         ----------
-        feed : of the tasks; None for all tasks of the search, or those that follow
-        options : further arguments of ``_fit_and_score`` for fits that share nothing
+        problem : Problem
+        feed : TaskFeed or None
+            Source of the tasks; None for ``tasks``, or all tasks of the search.
+        options : dict
+            Further arguments of ``_fit_and_score`` for fits that share nothing.
+        tasks : sequence of Task, optional
+            Used if there is no feed.
+
+        Yields
+        ------
+        Outcome
+            Its result is the list of fits of a task.
+
+        Raises
+        ------
+        RuntimeError
+            A task could not be run and ``error_score`` is "raise".
         """
         runner = self._runner
         alone = isinstance(runner, OnCluster)
@@ -231,7 +269,7 @@ class SearchExecutor:
                 if feed is None
                 else runner.outcomes_and_events(work, problem, tasks, further_tasks)
             )
-            with closing(events):  # by the caller's thread, whatever ends it
+            with closing(events):  # at once, however the caller's loop ends
                 for event in events:
                     if not isinstance(event, Outcome):
                         news = event.share, event.compiled, event.note
@@ -246,13 +284,13 @@ class SearchExecutor:
                         if allowing_failures(problem, task).scorer.error_score == "raise":
                             raise RuntimeError(error)
                         yield replace(event, result=failed_fits(problem, task, error))
-                    else:  # what scikit-learn would not have caught either
+                    else:  # an exception that scikit-learn's own search would have raised, too
                         raise event.exception
 
     def _run_by_joblib(
         self, work: Any, problem: Problem, tasks: Sequence[Task], feed: TaskFeed | None
     ) -> Iterator[Outcome[Task]]:
-        """Yield the outcomes of tasks, in their order; with a budget, with what they took."""
+        """Run tasks by joblib and yield their outcomes, in order; timed if there is a budget."""
         is_measured = feed is not None and feed.budget is not None
         batches = batch_numbers(problem, tasks, self._n_jobs)
         by_batch = self._tasks_in_parallel(
@@ -265,10 +303,10 @@ class SearchExecutor:
 
 
 def batch_numbers(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[list[int]]:
-    """The numbers of tasks, those of a batch to be carried out by one process.
+    """Group the numbers of tasks into batches, each for one process.
 
-    Pipelines share their first steps within a process: of these, the tasks on a split are as many
-    batches as there are jobs. Any other task is a batch by itself.
+    Pipelines share their first steps within a process, so their tasks on a split are divided into
+    as many batches as there are jobs. Any other task is a batch of its own.
     """
     batches, with_steps = list[list[int]](), dict[Sequence[int], list[int]]()
     for number, task in enumerate(tasks):
@@ -283,14 +321,17 @@ def batch_numbers(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[
 
 
 def allowing_failures(problem: Problem, task: Task) -> Problem:
-    """The search, whose fits on a share of the rows may fail: they need not do so on all."""
+    """The search as a task takes it: fits on a fraction of the rows may fail.
+
+    A candidate that fails on few rows may succeed on all, so ``error_score="raise"`` becomes NaN.
+    """
     if task.share == WHOLE or problem.scorer.error_score != "raise":
         return problem
     return replace(problem, scorer=replace(problem.scorer, error_score=np.nan))
 
 
 def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
-    """The fits of a task that gave none, with the numbers of candidates and splits."""
+    """Failed fits for all cells of a task that gave no result."""
     fits, problem = [], allowing_failures(problem, task)
     for stage, candidate, split, fraction in task.cell_keys:
         n_rows = len(problem.splits[stage, fraction][split][1])
@@ -304,7 +345,12 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
 
     Parameters
     ----------
-    metric : name of a score, where there are several; by default the first
+    problem : Problem
+    task : Task
+    fit : Fit
+        Scored.
+    metric : str or None
+        Name of the score that counts if there are several; None for the first.
     """
     score = fit.scores["test_scores"]
     if isinstance(score, dict):
@@ -314,7 +360,7 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
     n_errors = fit.n_errors
     if n_errors is None and score is not None and problem.scorer.is_accuracy:
         n_right = score * n_rows
-        # An estimator's own score is perhaps none of right rows.
+        # An estimator's own ``score`` need not be a fraction of correct predictions.
         if 0 <= n_right <= n_rows and abs(n_right - round(n_right)) < 1e-6:
             n_errors = n_rows - round(n_right)
     return {
@@ -330,9 +376,10 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
 
 
 def next_tasks(feed: TaskFeed) -> list[Task]:
-    """The tasks that joblib is given together: a round, or what fits in the budget.
+    """The tasks that joblib is given together: a round, or those that fit in the budget.
 
-    Of short tasks so many that each worker has a second's work; joblib takes a while to begin.
+    Of short tasks as many as make a second of work for each worker, as joblib takes a while to
+    start.
     """
     from pipelines.search.budget import SHORT
 
@@ -342,7 +389,8 @@ def next_tasks(feed: TaskFeed) -> list[Task]:
         if feed.budget is None:
             break
         seconds += sum(map(feed.budget.pace.seconds, new_tasks))
-        # Of the first of a kind that is not known, and what it takes may leave no time for more.
+        # NaN for a type of work whose time is unknown: then no further task is taken, as the first
+        # may leave no time for others.
         new_tasks = feed(0) if seconds < SHORT * feed.n_workers else []
     return tasks
 
@@ -353,13 +401,13 @@ def fits_of_tasks(
     tasks: Sequence[Task],
     is_measured: bool,
 ) -> list[dict[str, Any]]:
-    """The ``result`` of every task, its fits, perhaps with what it took, see ``run_measured``.
+    """Run the tasks of a batch; the ``result`` of each is its fits, with times if measured.
 
-    What they share stays in this process.
+    What the tasks share stays in this process.
     """
     if is_measured:
         with report_compilation(None):
-            pass  # what that imports is no part of the first task
+            pass  # imports what measures compilation, so that the first task does not pay for it
     return [
         run_measured(work, problem, task) if is_measured else {"result": work(problem, task)}
         for task in tasks
@@ -374,14 +422,26 @@ def fits_of_task(
     options: Mapping[str, Any],
     report: Callable[[float], None] | None = None,
 ) -> list[Fit]:
-    """Fit and score the candidates of a task; return the fits with the numbers of both.
-
-    Where its time is over, those of the splits that are done.
+    """Fit and score the candidates of a task.
 
     Parameters
     ----------
-    options : further arguments of ``_fit_and_score`` for fits that share nothing
-    report : is told which share of the task is done
+    problem : Problem
+    task : Task
+    n_threads : int or None
+        Threads of a fit; None for as many as its estimator and BLAS use.
+    alone : bool
+        Whether no other task runs in this process.
+    options : dict
+        Further arguments of ``_fit_and_score`` for fits that share nothing.
+    report : callable, optional
+        Told the fraction of the task that is done.
+
+    Returns
+    -------
+    list of Fit
+        With the numbers of their candidates and splits. If the time of the task is over, only the
+        fits of complete splits.
     """
     n_splits, n_candidates = len(problem.splits[SEARCH, WHOLE]), len(problem.candidates)
     problem, fits, n_done = allowing_failures(problem, task), list[Fit](), Counter[int]()

@@ -1,4 +1,4 @@
-"""``--extend``: the fits that another run of the same rows has made of this one's candidates."""
+"""``--extend``: reuse the fits that another run on the same rows made of the same candidates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from pipelines.search.tasks import INNER, SEARCH, CellKey, Problem, Row, cell_ke
 
 
 def identity_of_candidate(algorithm: str, params: str) -> tuple[Any, ...]:
-    """What is equal for a candidate of two runs; a logarithmic axis carries rounding."""
+    """A key that is equal for the same candidate in two runs.
+
+    Floats are compared to 8 digits, as the values of a logarithmic axis carry rounding errors.
+    """
     values = {
         name: f"{value:.8g}" if isinstance(value, float) else json.dumps(value)
         for name, value in json.loads(params).items()
@@ -37,20 +40,34 @@ def rows_to_extend(
     features: Mapping[str, Any] | None = None,
     shares: Collection[float] = (WHOLE,),
 ) -> tuple[dict[CellKey, Row], list[dict[str, Any]]]:
-    """The rows of another run whose candidates are candidates of this one, too.
-
-    And the changes since then that were accepted.
+    """Rows of another run whose candidates are also candidates of this run.
 
     Parameters
     ----------
-    command : a ``Job`` with ``candidate_options``, options that choose the candidates
-    features : what images were turned into, as ``run.json`` has it
-    shares : of the rows that may be asked for; fits on others are left
+    command : SearchJob
+        Its ``candidate_options`` may differ between the two runs; all other options may not.
+    plan : Plan
+        Plan of this run, whose option ``extend`` is the folder of the other one.
+    problem : Problem
+        The search with all its candidates.
+    session : Session
+        Compares the code and packages of the other run with those of now.
+    features : dict, optional
+        Features that images were turned into, as ``run.json`` describes them.
+    shares : collection of float, default (1,)
+        Fractions of the rows that may be asked for; rows of other fractions are left out.
+
+    Returns
+    -------
+    rows : dict of CellKey to row
+        Renumbered for this run's candidates; failed ones are left out.
+    accepted : list of dict
+        Changes since the other run that were accepted.
 
     Raises
     ------
     InputError
-        It is no run of this command, or its rows or another option were not the same.
+        The folder is no run of this command, or has other rows, features or options.
     """
     options, path = plan.options, Path(plan.options.extend or "")
     folder = RunFolder.open(path, command.command, "--extend", command.record)
@@ -103,7 +120,7 @@ def rows_to_extend(
 def record_extended(
     rows: Mapping[CellKey, Row], options: Any, session: Session, cluster: Cluster
 ) -> None:
-    """Say how many fits are another run's, and write them to the journal; nothing if none are."""
+    """Write reused rows to the journal and say how many there are; does nothing for none."""
     if not rows:
         return
     session.echo(f"extended   {len(rows):,} fits are those of {options.extend}")

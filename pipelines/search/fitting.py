@@ -1,7 +1,7 @@
-"""The engine: the candidates of a group, fitted and scored on the splits of a task.
+"""The engine: fits and scores the candidates of a group on the splits of a task.
 
-What candidates share is done once, see ``search/shared``; a candidate that shares nothing goes
-through scikit-learn's own ``_fit_and_score``, and every result has the form of that function's.
+Work that candidates share is done once, see ``search/shared``. A candidate that shares nothing
+goes through scikit-learn's own ``_fit_and_score``; every result has the form of that function's.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ class CandidateGroup:
 
     Attributes
     ----------
-    members : tuple of int, places of candidates
-    shared : what their last steps share; None where scikit-learn's own function fits each
-    most : for each first step the width with which it is fitted for all candidates, or None
+    members : tuple of int
+        Candidate numbers.
+    shared : SharedFit, optional
+        How their last steps share a fit; None if scikit-learn's own function fits each.
+    step_widths : tuple
+        For each first step the width, such as a number of components, with which it is fitted
+        once for all candidates; None for a step without one.
     """
 
     members: tuple[int, ...]
@@ -51,14 +55,14 @@ class CandidateGroup:
 
     @property
     def name(self) -> str:
-        """The name of the shared work, for rows and pages."""
+        """Name of the shared work, as rows and pages show it."""
         return self.shared.name if self.shared else PLAIN
 
 
 def learns_apart(group: CandidateGroup, data: FoldedData) -> bool:
-    """Return whether each split learns something before its fits: by a scaling, or a first step.
+    """Whether something is learned on each split before its fits: by a scaling or a first step.
 
-    Splits do not share that, so that each is fitted by itself.
+    Splits cannot share that, so each one is then fitted by itself.
     """
     of_rows = data.scaling.learns and not (group.shared and group.shared.scales)
     return bool(group.step_widths) or of_rows
@@ -75,12 +79,21 @@ def group_candidates(
 
     Parameters
     ----------
-    estimators : unfitted, with their parameters
-    kinds : ways of sharing that go before those of ``search/shared``
+    estimators : sequence of scikit-learn estimators
+        One per candidate, unfitted, with its parameters.
+    scorer : CandidateScorer
+        Decides what a fit has to provide: predictions alone allow more sharing.
+    shared_fits : sequence of SharedFit
+        Ways of sharing that are tried before those of ``search/shared``.
+
+    Returns
+    -------
+    list of CandidateGroup
+        Every candidate is in exactly one.
     """
 
     def step_keys(steps: Sequence[PipelineStep]) -> Iterator[Hashable]:
-        """Give a key for each pipeline step: the step, and all steps before it."""
+        """A key for each pipeline step: the step and all steps before it."""
         before: Hashable = ()
         for step in steps:
             yield (before, step.key)
@@ -105,7 +118,8 @@ def group_candidates(
                     else (step.width, widest_by_step[step_key])
                 )
                 widest_by_step[step_key] = step.narrowing.widest(widths)
-        # What shares its first steps alone is a task of its own, which finds them done.
+        # A candidate that shares first steps only is a group of its own: its task finds the
+        # fitted steps in the cache of the process.
         of_steps = tuple((step.key, step.width) for step in steps)
         members_by_key.setdefault((of_steps, key if shared else i), []).append(i)
     groups = []
@@ -122,7 +136,7 @@ def _parts_of(
     shared_fits: Sequence[SharedFit],
     judgements: dict[Hashable, bool],
 ) -> tuple[list[PipelineStep], SharedFit | None, Hashable] | None:
-    """Return first steps, how the last shares, and its key; None if there is nothing to share."""
+    """First steps, shared fit of the last step and its group key; None if nothing is shared."""
     if getattr(estimator, "_skl_callbacks", None) or set(scorer.fit_params or ()) - {WEIGHTS}:
         return None
     try:
@@ -139,8 +153,10 @@ def _parts_of(
             shared = None
         key = None if shared is None else shared.group_key(final)
         if key is not None and hasattr(final, "_validate_params"):
-            final._validate_params()  # by itself it says what is wrong; one of a group is not asked
-    except Exception:  # a parameter of a type, or a value, that has no identity: say so in its fit
+            # A shared fit skips scikit-learn's validation. An invalid candidate is left out of the
+            # group here and raises its own error in a plain fit.
+            final._validate_params()
+    except Exception:  # an invalid parameter, or one that cannot be compared: a plain fit
         return None
     if key is None:
         return (steps, None, None) if steps else None
@@ -154,18 +170,25 @@ def fit_group(
     scorer: CandidateScorer,
     fit_options: FitOptions | None = None,
 ) -> Iterator[Fit | Progress]:
-    """Fit the candidates of a group on every split of a task; yield each fit, scored.
+    """Fit the candidates of a group on every split of a task and yield each scored fit.
 
     Parameters
     ----------
-    estimators : for each member of the group, unfitted, with its parameters; they are used up
-    rows : of the task's splits; the ``scaling`` of their data is a first step of all candidates
-    fit_options : function of a split and a candidate, by their places: further arguments of
-        scikit-learn's fit of one that shares nothing
+    group : CandidateGroup
+    estimators : sequence of scikit-learn estimators
+        One per member, unfitted, with its parameters. They may be fitted in place.
+    rows : SplitRows
+        Rows of the task's splits. The ``scaling`` of their data is a first step of all candidates.
+    scorer : CandidateScorer
+    fit_options : callable, optional
+        Function of the positions of a split and a candidate within the task that returns further
+        arguments of ``_fit_and_score``, for fits that share nothing.
 
     Yields
     ------
-    A fit for each candidate and split, these by their places, and between them progress.
+    Fit or Progress
+        One fit per candidate and split, which it names by their positions within the task, and
+        progress in between.
     """
     missing_fits = dict.fromkeys(product(range(rows.n_splits), range(len(estimators))))
     reason = ""
@@ -175,7 +198,7 @@ def fit_group(
                 if isinstance(item, Fit):
                     del missing_fits[item.split, item.candidate]
                 yield item
-        except Exception as error:  # each by itself, and each with its own error
+        except Exception as error:  # plain fits follow, each of which may raise its own error
             if not hasattr(estimators[0], "fit"):
                 raise
             reason = error_line(error)
@@ -187,7 +210,7 @@ def fit_group(
         fit = Fit(candidate, split, apart=reason)
         options = fit_options(split, candidate) if fit_options else SILENT
         estimator = estimators[candidate]
-        if group.shared is not None or rows.n_splits > 1:  # it was used, or will be again
+        if group.shared is not None or rows.n_splits > 1:  # it was fitted, or will be fitted again
             estimator = clone(estimator)
         _seed(rows, split, group.members[candidate])
         _fit_alone(fit, estimator, rows, scorer, options)
@@ -197,12 +220,15 @@ def fit_group(
 
 
 def _split_key(rows: SplitRows, split: int) -> tuple[Hashable, int]:
-    """Return what names a split among all of the search."""
+    """A key of a split among all splits of the search."""
     return rows.name, int(rows.numbers[split])
 
 
 def _seed(rows: SplitRows, split: int, candidate: int) -> None:
-    """Seed the global generators by a candidate and a split, unless they are to be left."""
+    """Seed the global generators by candidate and split, unless the search has no seed.
+
+    So the result of a fit depends neither on the worker nor on what was fitted before.
+    """
     if rows.seed is not None:
         seed_generators(rows.seed, *_split_key(rows, split), candidate)
 
@@ -214,12 +240,7 @@ def _fit_alone(
     scorer: CandidateScorer,
     options: Mapping[str, Any],
 ) -> None:
-    """Fit and score a candidate by scikit-learn's own function; write to ``fit``.
-
-    Parameters
-    ----------
-    estimator : unfitted; it is used up
-    """
+    """Fit and score a candidate by scikit-learn's own ``_fit_and_score``; fills in ``fit``."""
     from pipelines.sklearn_private import fit_and_score
 
     train, test = (rows.row_numbers(fit.split, name) for name in ("train", "test"))
@@ -262,7 +283,7 @@ def _fit_together(
     all_rows: SplitRows,
     scorer: CandidateScorer,
 ) -> Iterator[Fit | Progress]:
-    """Fit and score the candidates of a group, the splits in one call where they share work."""
+    """Fit and score the candidates of a group, all splits in one call where splits share work."""
     n = all_rows.n_splits
     splits_together = not learns_apart(group, all_rows.data)
     for split_indices in [range(n)] if splits_together else [range(i, i + 1) for i in range(n)]:
@@ -314,7 +335,7 @@ def _fit_together(
 
 
 def with_jobs(estimator: Any, n_jobs: int) -> Any:
-    """Return the estimator, which is changed, with every ``n_jobs`` in it set."""
+    """Set every ``n_jobs`` within an estimator, in place; returns the estimator."""
     names = [
         name
         for name, value in estimator.get_params(deep=True).items()
@@ -325,22 +346,23 @@ def with_jobs(estimator: Any, n_jobs: int) -> Any:
 
 @contextmanager
 def limited(n_threads: int) -> Iterator[None]:
-    """Limit BLAS, OpenMP and joblib to so many threads: cores are never oversubscribed."""
+    """Limit BLAS, OpenMP and joblib to ``n_threads``, so that cores are not oversubscribed."""
     from joblib import parallel_config
 
     pools = _thread_pools(len(sys.modules))
-    # A process for each job would start a Python and copy the rows.
+    # Threads: processes would each start a Python interpreter and copy the rows.
     with pools.limit(limits=n_threads), parallel_config("threading", n_jobs=n_threads):
         yield
 
 
 @lru_cache(maxsize=1)
 def _thread_pools(n_modules: int) -> Any:
-    """The libraries of this process that start threads: to find them takes longer than a short fit.
+    """The thread pools of this process, cached: to find them takes longer than a short fit.
 
     Parameters
     ----------
-    n_modules : that are imported; a further one may have loaded a further library
+    n_modules : int
+        Number of imported modules, the key of the cache: a new module may load a new library.
     """
     from threadpoolctl import ThreadpoolController
 

@@ -1,4 +1,4 @@
-"""What a search will take, before its first task: seconds by a few probes, and memory."""
+"""Forecasts the time and memory of a search before its first task, by a few probes."""
 
 from __future__ import annotations
 
@@ -23,32 +23,38 @@ from pipelines.search.tasks import Problem, Task, run_task
 if TYPE_CHECKING:
     from pipelines.run.cluster import Workers
 
-N_RATIOS = 15  # measured tasks of a kind that correct its predictions
-MOST_OF_OTHERS = 2.0  # times by which those of other kinds do: of short ones they are mostly start
+N_RATIOS = 15  # latest measured tasks of a type of work that correct its predictions
+# The largest factor by which measured tasks of other types correct a prediction: the time of short
+# tasks is mostly start-up, which says little about other work.
+MOST_OF_OTHERS = 2.0
 WORTH_A_FORECAST = 60.0  # seconds of a run
-SHORT = 30.0  # of the most that a run may take by its costs, and is not probed
-SECONDS_OF_A_VALUE = 4e-6  # of a row of a fit, at most but for what is unusually slow
-PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes, and of one
-SHARE_OF_BUDGET = 0.05  # of a time budget, that all probes take at most; one takes more if slow
-LARGE_NETWORKS = 60.0  # predicted seconds of a task, from which one network is timed
-PROBES = 3  # of one kind of work; of several kinds fewer each
-FORECAST_FACTOR = 1.5  # the factor that a forecast keeps within, mostly
+SHORT = 30.0  # seconds; a run that takes less, by the upper bounds of its costs, is not probed
+# Seconds that a fit takes for one value of its rows: an upper bound for all but unusually slow
+# estimators.
+SECONDS_OF_A_VALUE = 4e-6
+PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes together, and at least of each
+SHARE_OF_BUDGET = 0.05  # fraction of a time budget for all probes; a slow one may take more
+LARGE_NETWORKS = 60.0  # predicted seconds of a task; from here on one network is timed, not all
+PROBES = 3  # tasks of one type of work that are probed; fewer of each if there are several types
+FORECAST_FACTOR = 1.5  # a run mostly takes between 1/1.5 and 1.5 times its forecast
 
 WorkType = tuple[str, str]  # the shared work, the algorithm
-Rates = Mapping[int, float]  # seconds of a unit of cost, by the place of a task's first candidate
+Rates = Mapping[int, float]  # seconds of a unit of cost, by the number of a task's first candidate
 
 
 class Pace:
-    """Predicts the seconds of tasks by their costs, corrected by what tasks took.
+    """Predicts the seconds of tasks from their costs, corrected by the times of finished tasks.
 
-    Costs are relative within a kind of work: tasks that share the same work of the same algorithm.
-    Probes say what a unit of cost takes, between them it is interpolated; and what tasks then took
-    corrects that, by the median of the last ratios, so that one odd task changes nothing.
+    Costs are comparable within a type of work: tasks with the same shared work and algorithm.
+    Probes measure the seconds of a unit of cost; between probed candidates it is interpolated. The
+    times of finished tasks correct the prediction by the median of their last ratios, so that one
+    odd task changes nothing.
 
     Parameters
     ----------
     problem : Problem
-    rates : of each kind that was probed, seconds of a unit of cost by the place of a candidate
+    rates : mapping of WorkType to Rates, optional
+        Measured rates of the types of work that were probed.
     """
 
     def __init__(self, problem: Problem, rates: Mapping[WorkType, Rates] | None = None) -> None:
@@ -56,14 +62,16 @@ class Pace:
         self._ratios: dict[WorkType, deque[float]] = defaultdict(lambda: deque(maxlen=N_RATIOS))
 
     def kind(self, task: Any) -> WorkType:
-        """The kind of work of a task; a refit's has no algorithm."""
+        """The type of work of a task; that of a refit has no algorithm."""
         return _work_type(self._problem, task)
 
     def seconds(self, task: Any) -> float:
-        """Predict the seconds of a task on one worker; NaN where nothing of its kind is known."""
+        """Predict the seconds of a task on one worker; NaN if its type of work is unknown."""
         work_type = self.kind(task)
         ratios = self._ratios.get(work_type)
-        if not ratios and work_type in self._rates:  # the machine as the other kinds found it
+        if (
+            not ratios and work_type in self._rates
+        ):  # corrected by the other types of work on this machine
             other_ratios = [
                 ratio_of_other
                 for other in self._rates
@@ -74,7 +82,7 @@ class Pace:
         return self._uncorrected(work_type, task) * median(ratios) if ratios else math.nan
 
     def tell(self, task: Any, seconds: float) -> None:
-        """Correct by what a task took, without compilation."""
+        """Correct later predictions by the seconds of a finished task, without compilation."""
         work_type = self.kind(task)
         predicted = self._uncorrected(work_type, task)
         if predicted > 0 and seconds > 0:
@@ -97,12 +105,14 @@ def _work_type(problem: Problem, task: Any) -> WorkType:
 
 
 class Forecast(NamedTuple):
-    """What is known of a run before its first task.
+    """What is known about a run before its first task.
 
     Attributes
     ----------
-    lines : on what it will take; none of one that is over in a minute
-    rates : for ``Pace``; none where nothing was probed
+    lines : sequence of str
+        Lines of output on its time and memory; empty if it takes less than a minute.
+    rates : mapping of WorkType to Rates
+        For ``Pace``; empty if nothing was probed.
     """
 
     lines: Sequence[str] = ()
@@ -118,15 +128,26 @@ def forecast(
     at_most: bool = False,
     budget: float | None = None,
 ) -> Forecast:
-    """What a run of these tasks will take.
+    """Forecast the time and memory of a run.
 
-    Seconds are measured by a few probes where this process stands for the workers.
+    Time is measured by a few probes in this process, if it is like the workers.
 
     Parameters
     ----------
-    run : function of problem, task and ``n_threads`` that carries out a task of training
-    at_most : whether a strategy may leave some of the tasks out
-    budget : seconds after which the run ends with what it has by then
+    problem : Problem
+    tasks : sequence
+        All tasks of the run.
+    workers : Workers
+    run : callable, default ``run_task``
+        Function of problem, task and ``n_threads`` that carries out a task.
+    at_most : bool, default False
+        Whether a strategy may leave some of the tasks out.
+    budget : float, optional
+        Time budget in seconds, after which the run ends.
+
+    Returns
+    -------
+    Forecast
     """
     if not tasks or most_seconds(problem, tasks) < SHORT * workers.n * workers.threads:
         return Forecast()
@@ -141,7 +162,7 @@ def forecast(
         try:
             with generators_kept():
                 rates = probe(problem, tasks, workers.threads, run, budget or math.inf)
-        except Exception as error:  # whatever an estimator raises is said by the rows of its fits
+        except Exception as error:  # the run goes on: the rows of its fits will show the error
             lines.append(
                 f"forecast   {fit_count}; how long they take cannot be told, a probe failed: "
                 f"{error_line(error)}"
@@ -161,7 +182,7 @@ def forecast(
 
 
 def most_seconds(problem: Problem, tasks: Sequence[Any]) -> float:
-    """The most seconds of one core that tasks take, by their costs."""
+    """An upper bound of the seconds that the tasks take on one core, from their costs."""
     X = problem.data.X
     n_values = math.prod(X.shape) if hasattr(X, "shape") else len(X)
     total = 0.0
@@ -187,19 +208,30 @@ def probe(
     run: Callable[..., Iterable[Any]],
     budget: float = math.inf,
 ) -> dict[WorkType, Rates]:
-    """Measure a few tasks of every kind; give the rates of all.
+    """Measure a few tasks of every type of work.
 
-    Of tasks that are in the order of a grid, as those of a path, some between its ends; of others
-    some between the cheapest and the dearest.
+    Tasks are picked evenly: along the grid for SVM paths and for tasks of equal cost, else from
+    the cheapest to the most expensive.
 
     Parameters
     ----------
-    budget : seconds of the run; where they are few, probes take less
+    problem : Problem
+    tasks : sequence
+    n_threads : int
+        Threads of a task.
+    run : callable
+        Function of problem, task and ``n_threads`` that carries out a task.
+    budget : float, default inf
+        Seconds of the run; with few of them probes take less time.
+
+    Returns
+    -------
+    dict of WorkType to Rates
     """
     tasks_by_type: dict[WorkType, list[Any]] = defaultdict(list)
     for task in tasks:
         tasks_by_type[_work_type(problem, task)].append(task)
-    # A refit takes the best of its search, which is not known yet.
+    # A refit fits the best candidate, which is unknown before the search.
     probed_types = [
         work_type
         for work_type, tasks_of_type in tasks_by_type.items()
@@ -209,14 +241,18 @@ def probe(
     patience = min(PATIENCE, SHARE_OF_BUDGET * budget)
     patience = max(LEAST_PATIENCE, patience / (n * len(probed_types)))
     slow = min(SLOW, max(LEAST_SLOW, SHARE_OF_BUDGET * budget))
-    problem = replace(problem, data=replace(problem.data))  # what probes place goes with them
+    problem = replace(
+        problem, data=replace(problem.data)
+    )  # a copy: arrays that probes cache are freed with it
     rates: dict[WorkType, Rates] = {}
     for work_type in probed_types:
         rates[work_type] = dict(
             _rates(problem, tasks_by_type[work_type], n, n_threads, patience, slow, run)
         )
     network_rates = [rate for work_rates in rates.values() for rate in work_rates.values()]
-    for work_type in tasks_by_type.keys() - rates.keys():  # refits, of the costs of their searches
+    for work_type in (
+        tasks_by_type.keys() - rates.keys()
+    ):  # refits, whose costs have the unit of their searches
         rates[work_type] = {0: median(network_rates)}
     return rates
 
@@ -230,11 +266,11 @@ def _rates(
     slow: float,
     run: Callable[..., Iterable[Any]],
 ) -> Iterator[tuple[int, float]]:
-    """Yield seconds of a unit of cost by the place of a candidate, of so many of the tasks."""
+    """Probe ``n`` of the tasks; yield the first candidate of each and its seconds per cost."""
     first_task, n_rows = tasks[0], len(problem.data.y)
     shared = _shared(problem, first_task) if isinstance(first_task, Task) else None
     costs = {task.cost for task in tasks} if shared is None or not shared.linear_rows else ()
-    # A task for each group of candidates: other splits of it take as long.
+    # One task per group of candidates: its other splits take as long.
     distinct_tasks = {getattr(task, "members", task.name): task for task in reversed(tasks)}
     ordered = sorted(
         distinct_tasks.values(),
@@ -250,11 +286,11 @@ def _rates(
     steps = list[tuple[float, float]]()
     for task in (ordered[i] for i in positions):
         if shared is None or fraction is not None:
-            if task.cost > LARGE_NETWORKS:  # some steps of all of them would take too long
+            if task.cost > LARGE_NETWORKS:  # a few steps of all networks would take too long
                 if steps:
                     break
                 task = task.part(task.splits[:1]) if isinstance(task, Task) else task
-            if not steps:  # imports, and places the rows
+            if not steps:  # warm up: import modules and place the rows on the device
                 first_step(run(problem, task, n_threads=n_threads))
             items = run(problem, task, n_threads=n_threads)
             steps.append((measure_steps(items, patience, fraction or 1.0), task.cost))
@@ -263,12 +299,12 @@ def _rates(
         slower, _ = shared.beyond_memory(final, np.asarray(problem.data.y), n_threads)
         measured = measure(problem, task, n_threads, patience, slow)
         yield task.members[0], slower * measured.on(n_rows, shared.linear_rows) / task.cost
-    if steps:  # their costs are of one unit, in no order
+    if steps:  # costs of networks have one unit, so that one rate holds for all
         yield 0, sum(seconds for seconds, _ in steps) / sum(cost for _, cost in steps)
 
 
 def seconds_with_range(seconds: float) -> str:
-    """Seconds roughly, with the range that is meant: ``31 min (21 to 47 min)``."""
+    """A rough duration with its range: ``31 min (21 to 47 min)``."""
     unit, name = next(
         (unit, name)
         for unit, name, most in ((1, "s", 100), (60, "min", 100), (3600, "h", 72), (86400, "d", 0))
@@ -284,7 +320,7 @@ def seconds_with_range(seconds: float) -> str:
 
 
 def memory_lines(problem: Problem, tasks: Sequence[Any], workers: Workers) -> Iterator[str]:
-    """Yield what is larger than the memory there is; nothing where all fits."""
+    """Yield a line for whatever exceeds the memory of the machine; nothing if all fits."""
     y, notes = np.asarray(problem.data.y), dict[str, None]()
     for task in tasks:
         if isinstance(task, Task) and not task.drawn:
@@ -294,7 +330,7 @@ def memory_lines(problem: Problem, tasks: Sequence[Any], workers: Workers) -> It
         yield f"memory     {line}"
     if workers.memory is None:
         return
-    # Each process has the rows, and a scaled copy in double precision.
+    # Each process holds the rows and a scaled copy in double precision.
     size = getattr(problem.data.X, "size", 0)
     needed = (workers.n if workers.kind == "local" else 1) * (problem.data.nbytes + 8 * size)
     if needed > workers.memory:

@@ -1,4 +1,4 @@
-"""A search of scikit-learn's as the engine has it: from the calls of its fits, and back."""
+"""Translates a search of scikit-learn's for the engine: from the calls of its fits, and back."""
 
 from __future__ import annotations
 
@@ -25,28 +25,34 @@ from pipelines.search.shared.pipeline_steps import decompose
 from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.tasks import SEARCH, CellKey, Problem, Task, fit_task, make_tasks
 
-AS_WIDE = StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler  # change no number of columns
-# With fewer, or where its splits go to several processes, those of one candidate gain nothing.
+AS_WIDE = (
+    StandardScaler,
+    MinMaxScaler,
+    MaxAbsScaler,
+    RobustScaler,
+)  # leave the number of columns as it is
+# With fewer training rows the splits of a single candidate gain nothing by being fitted together.
 ROWS_OF_ONE = 1000
-MOST_DENSE = 2**29  # bytes of a sparse matrix as an array; a larger one shares nothing
+MOST_DENSE = 2**29  # bytes; a sparse matrix that would be a larger array shares nothing
 
 
 @dataclass(frozen=True, eq=False)
 class SearchData(FoldedData):
-    """Rows of any form that scikit-learn takes, as an array where a kind of sharing needs one."""
+    """Rows in any form that scikit-learn takes; an array of them is made where a fit needs one."""
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
-        """All rows as a float64 array on a device, made once.
+        """All rows as a float64 array on a device, converted once.
 
         Raises
         ------
         ValueError
-            They have no two dimensions, are complex, or too large a sparse matrix for an array.
+            The rows are not two-dimensional, are complex, or are a sparse matrix too large for an
+            array.
         """
         return self.placement.get((device, "dense"), lambda: to_device(self._dense(), device))
 
     def placed(self) -> dict[str, Any]:
-        """Make that array on a GPU; none of rows that cannot be it, as tasks find out and say."""
+        """The array on a GPU; empty for rows that cannot be one, which the tasks then report."""
         try:
             return {"dense": to_device(self._dense(), "gpu")}
         except ValueError:
@@ -72,9 +78,17 @@ def problem_of(
 
     Parameters
     ----------
-    calls : every candidate on every split
-    kinds : ways of sharing that go before the usual ones
-    as_called : whether fits meet the global generators of random numbers as the calls would
+    calls : FitCalls
+        Every candidate on every split.
+    shared_fits : sequence of SharedFit
+        Ways of sharing that are tried before the usual ones.
+    as_called : bool, default False
+        Whether fits draw from the global random generators as they are, as the calls would; else
+        each fit is seeded.
+
+    Returns
+    -------
+    Problem
     """
     first = calls.first
     scorer = CandidateScorer(
@@ -108,23 +122,24 @@ def problem_of(
         {(SEARCH, WHOLE): list(splits.values())},
         scorer,
         tuple(group_candidates(estimators, scorer, shared_fits=shared_fits)),
-        # As their draws would have done, those of this search depend on the state that it meets.
+        # The state of the global generators is the seed: a script that seeds numpy gets the same
+        # results again.
         seed=None if as_called else state_of_generators(),
     )
 
 
 def n_rows_of(X: Any) -> int:
-    """The number of rows of an array, a table or a list."""
+    """Number of rows of an array, a table or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _numbers(rows: Any, n_rows: int) -> np.ndarray:
-    """The numbers of rows, which may be a mask.
+    """Row numbers, from row numbers or a boolean mask.
 
     Raises
     ------
     ValueError
-        A mask is of another number of rows.
+        The mask has another length than the rows.
     """
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and len(rows) != n_rows:
@@ -135,18 +150,20 @@ def _numbers(rows: Any, n_rows: int) -> np.ndarray:
 def results_of(
     problem: Problem, fits: Mapping[CellKey, Fit], fraction: float = WHOLE
 ) -> list[dict[str, Any]]:
-    """The results of all fits of a search in scikit-learn's form, those of a candidate together.
+    """The results of all fits of a search in scikit-learn's form, candidate by candidate.
 
-    One that was not made has NaN for its scores and its times.
+    A fit that was not made has NaN for its scores and times.
 
     Parameters
     ----------
-    fits : by their places
-    share : of the rows, by which fits are taken
+    problem : Problem
+    fits : mapping of CellKey to Fit
+    fraction : float, default 1
+        Fraction of the rows; fits on other fractions are left out.
     """
     results = list[dict[str, Any]]()
     scored = [fit.scores for fit in fits.values()]
-    # Of scorers that are a function, only a fit that did not fail has the names.
+    # If the scorer is a function, only a successful fit knows the names of the scores.
     scored.sort(key=lambda scores: scores["fit_error"] is not None)
     for candidate in range(len(problem.candidates)):
         for split, (_, test) in enumerate(problem.splits[SEARCH, fraction]):
@@ -156,9 +173,9 @@ def results_of(
 
 
 def missing_result(example: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """The result of a fit that was not made, in the form of one that was.
+    """The result of a fit that was not made, in the form of the given example.
 
-    Where even that has failed, all did: then scikit-learn raises an error.
+    The example failed only if all fits did, and then scikit-learn raises an error.
     """
     nan = float("nan")
     result = dict(example) | {"fit_time": nan, "score_time": nan}
@@ -172,7 +189,21 @@ def missing_result(example: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
 def shared_tasks(
     problem: Problem, calls: FitCalls, numbers: Sequence[int], seconds_missed: dict[str, float]
 ) -> dict[int, Task]:
-    """The tasks of those calls whose fits share work, by the numbers of the calls."""
+    """The tasks of the calls whose fits share work, by call number.
+
+    Parameters
+    ----------
+    problem : Problem
+    calls : FitCalls
+    numbers : sequence of int
+        Numbers of the calls that have no result yet.
+    seconds_missed : dict
+        See ``sharing_groups``.
+
+    Returns
+    -------
+    dict of int to Task
+    """
     task_by_cell = {
         key[1:3]: task
         for task in group_tasks(problem, calls, numbers, sharing_groups(problem, seconds_missed))
@@ -192,12 +223,21 @@ def group_tasks(
     groups: Sequence[CandidateGroup],
     n_workers: int = 1,
 ) -> list[Task]:
-    """The tasks of groups, without the cells that have a result.
+    """The tasks of some groups, without the cells that have a result.
 
     Parameters
     ----------
-    numbers : of the calls that have none
-    n_workers : whom they are cut for
+    problem : Problem
+    calls : FitCalls
+    numbers : sequence of int
+        Numbers of the calls that have no result yet.
+    groups : sequence of CandidateGroup
+    n_workers : int, default 1
+        Long tasks are cut so that this many workers are busy.
+
+    Returns
+    -------
+    list of Task
     """
     splits = tuple(range(len(problem.splits[SEARCH, WHOLE])))
     requests = [Request(group.members, splits) for group in groups]
@@ -214,13 +254,20 @@ def group_tasks(
 def sharing_groups(
     problem: Problem, seconds_missed: dict[str, float] | None = None
 ) -> list[CandidateGroup]:
-    """The groups whose fits have something in common: with each other, or their first steps.
+    """The groups whose fits share work, or whose first steps do.
 
     Parameters
     ----------
-    saved_not : seconds that this process might have saved had it loaded what kinds need, by the
-        names of these; a kind is loaded when as much would have been saved as loading takes, so
-        that no script takes much longer than it might have. None where workers fit.
+    problem : Problem
+    seconds_missed : dict of str to float, optional
+        Seconds that searches of this process could have saved if the code of each kind of shared
+        work had been loaded; updated in place. The code is loaded once this sum exceeds the time
+        of loading it, so that no script takes much longer than without sharing. None if workers
+        fit, which load it anyway.
+
+    Returns
+    -------
+    list of CandidateGroup
     """
     sizes = [len(train) for train, _ in problem.splits[SEARCH, WHOLE]]
     n_rows, n_most, in_turn = min(sizes), max(sizes), problem.seed is None
@@ -257,7 +304,7 @@ def sharing_groups(
 def work_to_load_later(
     problem: Problem, groups: Sequence[CandidateGroup], seconds_missed: dict[str, float]
 ) -> set[str]:
-    """The names of kinds that would save less than it takes to load them; see above."""
+    """Names of shared work that has saved less so far than its code takes to load."""
     starts, splits = dict[str, float](), problem.splits[SEARCH, WHOLE]
     n_rows = round(sum(len(train) for train, _ in splits) / len(splits))
     X = problem.data.X
@@ -274,11 +321,16 @@ def work_to_load_later(
 
 
 def draws_in_steps(problem: Problem, group: CandidateGroup, n_rows: int) -> bool:
-    """Whether a first step of a group may draw from the global generators, as each fit would.
+    """Whether a first step of a group may draw from the global random generators.
+
+    Then it cannot be shared: each separate fit would draw its own numbers.
 
     Parameters
     ----------
-    n_rows : of the smallest split's training rows
+    problem : Problem
+    group : CandidateGroup
+    n_rows : int
+        Training rows of the smallest split. Whether ``svd_solver="auto"`` draws depends on it.
     """
     steps, _ = decompose(problem.candidates[group.members[0]].estimator) or ((), None)
     X, n_features = problem.data.X, None
@@ -292,18 +344,18 @@ def draws_in_steps(problem: Problem, group: CandidateGroup, n_rows: int) -> bool
             if analysis.svd_solver == "auto" and not is_settled:
                 return True
         if not isinstance(transformer, AS_WIDE):
-            n_features = None  # not known before it is fitted
+            n_features = None  # the width behind this step is unknown before it is fitted
     return False
 
 
 def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
-    """The names of the work that the fits of tasks share."""
+    """Names of the work that the fits of some tasks share."""
     names = {problem.groups[task.group].name for task in tasks}
     return {"equal first steps" if name == PLAIN else name for name in names}
 
 
 def scored_fits(problem: Problem, task: Task) -> Generator[Fit]:
-    """Yield the fits of a task, scored, with the numbers of their candidates and splits."""
+    """Make the fits of a task; yield each, scored, with its candidate and split numbers."""
     for item in fit_task(problem, task, alone=False):
         if isinstance(item, Fit):
             item.candidate, item.split = task.members[item.candidate], task.splits[item.split]
@@ -311,8 +363,11 @@ def scored_fits(problem: Problem, task: Task) -> Generator[Fit]:
 
 
 def fits_of_batch(problem: Problem, tasks: Sequence[Task]) -> list[tuple[int, Fit]]:
-    """The fits of tasks that one process makes, each with the number of its group.
+    """Make the fits of several tasks in one process, where pipelines share their first steps.
 
-    Pipelines share their first steps there.
+    Returns
+    -------
+    list of (int, Fit)
+        Number of the candidate's group, and the scored fit.
     """
     return [(task.group, fit) for task in tasks for fit in scored_fits(problem, task)]

@@ -1,4 +1,4 @@
-"""``GridSearch``: scikit-learn's ``GridSearchCV``, whose candidates share work."""
+"""``GridSearch``: scikit-learn's ``GridSearchCV`` with candidates that share work."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 
 class Fits(NamedTuple):
-    """Fits that were asked for, and made."""
+    """Numbers of fits: those that the search asked for, and those that were computed for them."""
 
     n_requested: int
     n_made: int
 
 
-TIMES = ("fit_time", "score_time")  # NaN of a fit that was not made
+TIMES = ("fit_time", "score_time")  # NaN for a fit that was not made
 
 
 class GridSearch(ClientMixin, GridSearchCV):
-    """Exhaustive search over values of parameters, in the place of ``GridSearchCV``.
+    """Exhaustive search over a parameter grid, a drop-in replacement for ``GridSearchCV``.
 
-    It is scikit-learn's own search, with its parameters and attributes, but for how candidates
-    are fitted: those that share work do so, see ``pipelines.search.shared``, with the
-    scores that plain fits have (by the path solver, within the estimator's tolerance). Where a
-    fit has metadata other than ``sample_weight``, or scores are given by a function that looks
-    at the estimator, less or nothing is shared.
+    It is scikit-learn's own search, with its parameters and attributes, except for how candidates
+    are fitted: those that share work are fitted together, see ``pipelines.search.shared``, with
+    the scores of separate fits (by the path solver, within the estimator's tolerance). Less or
+    nothing is shared if a fit takes metadata other than ``sample_weight``, or if scores come from
+    a function that looks at the estimator.
 
-    Rows that fits share are never written to, so that train scores are of the rows as they were.
-    Before each fit the global generators of random numbers are seeded, by the state they had
-    before the search, the candidate and the split; the refit finds them in that state again.
+    Rows that fits share are never written to, so train scores refer to the original rows. Before
+    each fit the global random generators are seeded by their state before the search, the
+    candidate and the split; the refit finds them in that state again.
 
     Parameters
     ----------
@@ -63,43 +63,47 @@ class GridSearch(ClientMixin, GridSearchCV):
     scoring : str, callable, list, tuple or dict, optional
         How predictions are scored; by default by the estimator's own ``score``.
     n_jobs : int, optional
-        Processes of joblib, where there is no ``client``: None means 1, -1 all cores.
+        Processes of joblib if there is no ``client``: None means 1, -1 all cores.
     refit : bool, str or callable, default True
-        Whether to fit the best candidate on all rows; of several scorers the name of the one
-        that chooses, or a function of ``cv_results_`` that does.
+        Whether to fit the best candidate on all rows. With several scorers, the name of the one
+        that chooses it, or a function of ``cv_results_`` that does.
     cv : int, splitter or iterable of splits, optional
-        An int, at least 2, means folds, stratified for a classifier; by default 5.
+        An int, at least 2, is the number of folds, stratified for a classifier; by default 5.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     pre_dispatch : int or str, default "2*n_jobs"
-        Tasks that joblib is given ahead.
+        Number of tasks that joblib dispatches ahead.
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search.
     return_train_score : bool, default False
         Whether to score the training rows, too.
     client : distributed.Client, optional
-        Where to fit; by default as ``n_jobs`` says, in this process or in others.
-        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
-        warns when it is fitted without.
+        Dask client whose workers fit; by default joblib does, as ``n_jobs`` says. Clones and
+        copies of the search share it; a pickle does not contain it, so an unpickled search has
+        None and warns when it is fitted without one.
     time_budget : float, optional
         Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
-        would not end in time, coarse values come first. By default as long as it takes.
+        would not end in time, and coarse values come first. By default there is no limit.
 
     Attributes
     ----------
     fits : Fits
-        How many fits of candidates were asked for, and made; the refit is none of them.
+        Number of candidate fits that were asked for, and computed; the refit does not count.
     n_splits_done_ : array of int of shape (n_candidates,)
-        With a ``time_budget``: splits on which each candidate was tried, with all their rows; also
-        ``cv_results_["n_splits_done"]``. Then scores of fits that were not made are NaN, means are
-        those of the splits that were, and ranks are by the number of these first.
+        With a ``time_budget``: number of splits on which each candidate was tried on all rows;
+        also ``cv_results_["n_splits_done"]``. Scores of fits that were not made are then NaN,
+        means are over the splits that were done, and ranks go by the number of these first.
 
     Warns
     -----
     UserWarning
         Fits were not made, as they would not have ended within ``time_budget``.
     ConvergenceWarning
-        Fits that share work ended at a limit of iterations; said once, with their number.
+        Shared fits ended at a limit of iterations; one warning with their number.
+
+    See Also
+    --------
+    RaceSearch : Drops candidates that are clearly behind before they have all splits.
 
     Examples
     --------
@@ -116,7 +120,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         "time_budget": [Interval(Real, 1, None, closed="left"), None],
     }
 
-    margin: float | None = None  # of a race, where there is one
+    margin: float | None = None  # of a race; ``RaceSearch`` sets it
     random_state: Any = 0
 
     def __init__(
@@ -171,14 +175,22 @@ class GridSearch(ClientMixin, GridSearchCV):
         n_threads: int | None = None,
         cv: Any = None,
     ) -> Self:
-        """Search as scikit-learn does.
+        """Search as scikit-learn does, with the fits taken over by a ``SearchExecutor``.
 
         Parameters
         ----------
-        runner : of tasks; None for joblib, as ``n_jobs`` says
-        kinds : ways of sharing that go before the usual ones
-        n_threads : for each task; by default those that BLAS uses, or the worker has
-        cv : the splitter, where it is made already
+        X, y
+            As ``fit`` takes them.
+        params : dict
+            Metadata of ``fit``.
+        runner : Runner or None
+            Runs the tasks; None for joblib, as ``n_jobs`` says.
+        shared_fits : sequence of SharedFit
+            Ways of sharing that are tried before the usual ones.
+        n_threads : int, optional
+            Threads of a task; by default those that BLAS uses, or that the worker has.
+        cv : splitter, optional
+            Used in place of ``self.cv``.
         """
         executor = SearchExecutor(
             runner,
@@ -193,7 +205,8 @@ class GridSearch(ClientMixin, GridSearchCV):
             time_budget=self.time_budget,
         )
         splitter = self.cv  # type: ignore[has-type]
-        # Splits that are given one by one may call joblib as they come.
+        # Checked here: a generator of splits may itself call joblib, whose calls must not be taken
+        # for the fits of this search.
         self.cv = (
             check_cv(splitter, y, classifier=is_classifier(self.estimator)) if cv is None else cv
         )
@@ -201,7 +214,8 @@ class GridSearch(ClientMixin, GridSearchCV):
             context = parallel_config(SearchBackend(executor))
             executor.leave = context.unregister
             with context:
-                # Without what decorates it: parameters are validated and callbacks called once.
+                # Unwrapped: ``fit`` is decorated here already, and parameters are to be validated
+                # and callbacks called once.
                 inspect.unwrap(GridSearchCV.fit)(self, X, y, **params)
             if not executor.is_called:
                 message = "joblib did not hand over the fits, so that they shared nothing"
@@ -229,7 +243,7 @@ class GridSearch(ClientMixin, GridSearchCV):
     def _format_results(
         self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
     ) -> dict[str, Any]:
-        """Give scikit-learn's results; of candidates without all splits, over those they have."""
+        """scikit-learn's ``cv_results_``; candidates without all splits have means over theirs."""
         if self.margin is None and self.time_budget is None:
             return super()._format_results(candidate_params, n_splits, out, more_results)
         times = {name: np.reshape([fit[name] for fit in out], (-1, n_splits)) for name in TIMES}
@@ -249,7 +263,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         return results
 
     def _untried_message(self, executor: SearchExecutor) -> str:
-        """What was not tried in time."""
+        """The warning on fits that there was no time for."""
         text = (
             f"{executor.n_untried} fits were not made, as they would not have ended within "
             f"time_budget={self.time_budget:g} s; their scores are NaN"
@@ -265,24 +279,30 @@ class GridSearch(ClientMixin, GridSearchCV):
 
     @property
     def fits(self) -> Fits:
-        """Fits of candidates that were asked for and made, once the search was fitted."""
+        """Number of candidate fits that were asked for and computed; needs a fitted search."""
         check_is_fitted(self, "_fits")
         return self._fits
 
 
 def _seed_of(random_state: Any) -> int:
-    """The seed that a ``random_state`` of scikit-learn's stands for; an integer for itself."""
+    """The integer seed for a ``random_state`` of any form that scikit-learn accepts."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))
 
 
 def _put_statistics(results: dict[str, Any], name: str, values: Any, is_made: Any) -> None:
-    """Put the means and deviations of candidates that lack splits, over the splits they have.
+    """Write the mean and standard deviation of candidates that lack splits into ``results``.
 
     Parameters
     ----------
-    values, done : of shape (n_candidates, n_splits); whether a fit was made
+    results : dict of arrays
+        ``cv_results_``, changed in place.
+    name : str
+        Of a score or a time; the entries are ``mean_<name>`` and ``std_<name>``.
+    values : float array of shape (n_candidates, n_splits)
+    is_made : bool array of shape (n_candidates, n_splits)
+        Whether the fit was made; only such values count.
     """
     lacks_splits = ~is_made.all(axis=1)
     masked_values = np.ma.array(values[lacks_splits], mask=~is_made[lacks_splits])
@@ -291,7 +311,7 @@ def _put_statistics(results: dict[str, Any], name: str, values: Any, is_made: An
 
 
 def _ranks(means: Any, n_splits_done: Any) -> Any:
-    """Ranks of candidates from 1, the most splits first, then the best mean; NaN is the last."""
+    """Ranks from 1: candidates with the most splits first, then by the best mean, NaN last."""
     keys = np.where(np.isnan(means), np.inf, np.stack([-n_splits_done, -means]))
     _, positions = np.unique(keys, axis=1, return_inverse=True)
     return rankdata(positions.ravel(), method="min").astype(np.int32)

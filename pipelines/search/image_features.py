@@ -1,4 +1,4 @@
-"""``--features``: rows of features in the place of images, computed once on the workers."""
+"""``--features``: features in place of images, computed once on the workers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pipelines.run.cluster import Cluster
     from pipelines.run.new_rows import NewRows
 
-SAMPLE = 64  # images whose features tell how many there are, and how they vary
+SAMPLE = 64  # images whose features stand for all while a run is planned
 BATCH = 512  # images of a task
-AS_THEY_ARE = Scaling("none")  # all features of an extractor are of one kind
+AS_THEY_ARE = Scaling("none")  # all features of an extractor have the same scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,11 @@ class Features:
     Attributes
     ----------
     extractor : Extractor
-    data : with the images
-    folder : where features that were computed are kept
+        Computes the features of images.
+    data : Dataset
+        The images.
+    folder : Path
+        Where computed features are kept for later runs.
     """
 
     extractor: Extractor
@@ -51,12 +54,13 @@ class Features:
 
     @classmethod
     def of(cls, options: Any, data: Dataset, record: Mapping[str, Any]) -> Features | None:
-        """Return what ``options.features`` asks for; None where rows stay as they were read.
+        """The features that ``options.features`` asks for; None if rows stay as they were read.
 
         Raises
         ------
         InputError
-            The data are no images, there is no such extractor, or a resumed run had another.
+            The data are no images, there is no such extractor, or a resumed run used other
+            weights.
         """
         if options.features is None or options.feature_file is not None:
             return None
@@ -73,7 +77,7 @@ class Features:
         return cls(extractor, data, Path(os.path.expanduser(options.data_dir)) / "features")
 
     def planned(self) -> Dataset:
-        """Return the data set with features of a few images in all rows, to plan with."""
+        """A stand-in for planning: the data set with the features of a few images repeated."""
         data = self.data
         assert data.image_shape is not None
         rows = np.linspace(0, len(data.X_train) - 1, SAMPLE).astype(int)
@@ -83,14 +87,14 @@ class Features:
         )
 
     def compute(self, cluster: Cluster, quiet: bool) -> Dataset:
-        """Return the data set with its features: as they were kept, or computed on the workers.
+        """The data set with its features, read from the folder or computed on the workers.
 
         Raises
         ------
         InputError
-            What was kept is damaged, or the folder cannot be written.
+            The kept file is damaged, or the folder cannot be written.
         RunStopped
-            A batch failed.
+            The features of a batch could not be computed.
         """
         from pipelines.run.progress import show_progress
 
@@ -146,7 +150,7 @@ class Features:
 
 @dataclass(frozen=True)
 class FeatureBatch:
-    """Images of the training (0) or test rows (1), whose features are a task."""
+    """A task: the features of ``BATCH`` images of the training (side 0) or test rows (side 1)."""
 
     name: str
     side: int
@@ -157,13 +161,32 @@ class FeatureBatch:
 def features_of_batch(
     images: tuple[Extractor, tuple[Any, Any]], task: FeatureBatch, shape: ImageShape, device: str
 ) -> np.ndarray:
-    """Return the features of a batch, float32 of shape (n_images, n_features): a task's work."""
+    """Compute the features of a batch: the work of a ``FeatureBatch``.
+
+    Parameters
+    ----------
+    images : tuple
+        The extractor, and the images of the training and of the test rows.
+    task : FeatureBatch
+    shape : ImageShape
+    device : {"cpu", "gpu"}
+
+    Returns
+    -------
+    float32 array of shape (n_images, n_features)
+    """
     extractor, sides = images
     return extractor.features(sides[task.side][task.start : task.start + BATCH], shape, device)
 
 
 def features_of_rows(rows: NewRows, run: Path) -> Any:
-    """Return new rows as the model of a run takes them: of images the features that it learned."""
+    """New rows as the model of a run takes them: images become the features it was fitted on.
+
+    Raises
+    ------
+    InputError
+        The features cannot be computed from an image, or the weights file has changed.
+    """
     _, record = read_record(run, SearchRecord)
     if rows.unreadable is None or (features := record.options.features) is None:
         return rows.X

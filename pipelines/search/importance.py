@@ -1,4 +1,4 @@
-"""Importances: of the columns of a table for its predictions, of hyper-parameters for the score."""
+"""Importances of the columns of a table for predictions, and of hyper-parameters for the score."""
 
 from __future__ import annotations
 
@@ -25,34 +25,38 @@ if TYPE_CHECKING:
 
     from pipelines.search.tasks import Problem, Refit
 
-# Repeats, and the fewest rows that each may have before there are fewer repeats; as many rows as
-# there are test rows suffice, too.
+# Number of repeats, and the fewest rows of a repeat before the next plan is tried; a plan with all
+# test rows is accepted, too.
 PLANS = ((20, 500), (10, 500), (5, 100))
-AT_MOST = 4  # times the work that is meant, for the last of these plans
-# In multiplications and additions, some PER_SECOND on two cores. A row costs at least what a
-# forest of 100 trees takes for it, a call what the steps of a pipeline take before they compute.
+AT_MOST = 4  # the last plan may take this many times the intended work
+# In multiplications and additions, about PER_SECOND on two cores. A row costs at least as much as
+# a forest of 100 trees takes for it, a call as much as the overhead of the steps of a pipeline.
 WORK, OF_ROW, OF_CALL, PER_SECOND = 1e10, 5e4, 2.5e7, 5e9
-LIBSVM = 4  # times the work of a product of matrices
-OF_BUDGET = 0.025  # of a time budget, that importances are meant to take
+LIBSVM = 4  # libsvm takes this many times as long as a matrix product with as many operations
+OF_BUDGET = 0.025  # fraction of a time budget that importances are meant to take
 MOST_STACKED = 20_000  # rows that a model is asked about at once
 CONFIDENCE = 0.95
 
-# Fewer candidates than that for each hyper-parameter that varies say nothing of importances.
+# Below these numbers of candidates importances of hyper-parameters are not reported.
 CANDIDATES_PER_PARAMETER, FEWEST_CANDIDATES = 10, 20
 TREES = 100
-# R² out of the bag: of 40 searches with 64 candidates whose scores were chance, 0.14 at most.
+# Out-of-bag R². In 40 searches of 64 candidates with random scores it was 0.14 at most.
 LEAST_EXPLAINED = 0.2
 
 
 class AskedModel:
-    """A fitted model of any kind in the form in which scikit-learn's scorers ask it.
+    """A fitted model of any kind, in the form that scikit-learn's scorers take.
 
     Parameters
     ----------
-    predict : function of rows, class codes or numbers
-    n_classes : 0 of a regression
-    work : multiplications and additions of a prediction
-    others : further methods by name, such as ``predict_proba``
+    predict : callable
+        Function of rows that returns class codes, or numbers.
+    n_classes : int, default 0
+        0 for a regression.
+    work : float, default 0
+        Multiplications and additions of a prediction for one row.
+    **methods
+        Further methods by name, such as ``predict_proba``.
     """
 
     def __init__(
@@ -78,13 +82,16 @@ class AskedModel:
 
 @dataclass(frozen=True, eq=False)
 class ColumnImportances:
-    """How the importances of columns are measured, as it travels to a worker.
+    """Measures the importances of the columns of a table; it is sent to a worker.
 
     Attributes
     ----------
-    columns : names of the columns of the table
-    seed : of the run
-    work : at most so many multiplications and additions
+    columns : tuple of str
+        Column names of the table.
+    seed : int
+        Seed of the run.
+    work : float
+        Most multiplications and additions to spend.
     """
 
     columns: tuple[str, ...]
@@ -93,11 +100,14 @@ class ColumnImportances:
 
     @classmethod
     def of(cls, data: Dataset, seed: int, time_budget: float | None) -> ColumnImportances | None:
-        """Those of a run; None of images, their features, and where there are no test rows.
+        """The settings of a run; None for images, their features, and without test rows.
 
         Parameters
         ----------
-        time_budget : of the run, in seconds
+        data : Dataset
+        seed : int
+        time_budget : float or None
+            Time budget of the run, in seconds.
         """
         of_images = data.image_shape is not None or data.pictures is not None
         if of_images or not data.feature_names or not len(data.y_test):
@@ -107,15 +117,23 @@ class ColumnImportances:
         return cls(tuple(map(str, columns)), seed, work)
 
     def plan(self, n_test: int, work_per_row: float, n_models: int = 1) -> tuple[int, int] | None:
-        """How many rows a repeat has, and how many repeats there are; None if all are too many.
+        """Choose the number of rows of a repeat and the number of repeats.
 
-        Rows are left out first, then repeats, see ``PLANS``.
+        If the work is too much, rows are left out first, then repeats, see ``PLANS``.
 
         Parameters
         ----------
         n_test : int
-        of_row : multiplications and additions of a prediction
-        n_models : that are asked one after another, such as members
+            Number of test rows.
+        work_per_row : float
+            Multiplications and additions of a prediction for one row.
+        n_models : int, default 1
+            Models that predict one after another, such as the members of an ensemble.
+
+        Returns
+        -------
+        (int, int) or None
+            Rows of a repeat, and repeats; None if even the last plan takes too long.
         """
         work_per_row = (len(self.columns) + 1) * max(work_per_row, OF_ROW)
         work_of_calls = 2 * OF_CALL * n_models
@@ -135,27 +153,38 @@ class ColumnImportances:
         work_per_row: float = 0.0,
         n_models: int = 1,
     ) -> tuple[pd.DataFrame | None, str]:
-        """How much worse the score of test rows is where a column is shuffled.
+        """Permutation importances: how much the test score drops if a column is shuffled.
 
-        Breiman, Random forests (2001), as scikit-learn's ``permutation_importance``, but each
-        repeat draws its rows anew with replacement, so that the interval is that of other test
-        rows, too, and asks the model about all columns at once: a pipeline takes longer for ten
-        calls than for ten times the rows.
+        As scikit-learn's ``permutation_importance``, with two differences. Each repeat draws its
+        rows with replacement, so that the interval also covers the choice of the test rows. And
+        the model predicts for all columns at once: a pipeline takes longer for ten calls than for
+        ten times the rows.
 
         Parameters
         ----------
-        model : fitted; its ``predict`` gives codes where ``y`` are codes
-        X : array or DataFrame of shape (n_test, n_columns), the table before its preparation, so
-            that all one-hot columns of a category change together
+        model : fitted estimator
+            Its ``predict`` returns class codes if ``y`` are codes.
+        X : array or DataFrame of shape (n_test, n_columns)
+            The table before its preparation, so that all one-hot columns of a category change
+            together.
         y : array of shape (n_test,)
-        scorer : of whose names the first is measured
-        of_row, n_models : see ``plan``
+        scorer : CandidateScorer
+            The first of its names is measured.
+        work_per_row, n_models
+            See ``plan``.
 
         Returns
         -------
-        table of ``column``, ``importance`` (mean drop of the score), ``low`` and ``high`` (of 95 %
-        of such draws, by Student's t), ``scoring``, ``n_rows`` and ``n_repeats``, most important
-        first; and a remark. None of a model that is too slow, or whose score fails
+        table : DataFrame or None
+            Columns ``column``, ``importance`` (mean drop of the score), ``low`` and ``high`` (95 %
+            interval of such draws, by Student's t), ``scoring``, ``n_rows`` and ``n_repeats``; the
+            most important first. None if the model is too slow, or its score fails.
+        remark : str
+            Why there is no table; empty if there is one.
+
+        References
+        ----------
+        Breiman, Random forests, Machine Learning 45, 2001.
         """
         import pandas as pd
         from scipy.stats import t
@@ -168,7 +197,9 @@ class ColumnImportances:
             )
         n_rows, n_repeats = plan
         name = scorer.names[0]
-        scorer = dataclasses.replace(scorer, names=(name,))  # with the user's own, if it is that
+        scorer = dataclasses.replace(
+            scorer, names=(name,)
+        )  # keeps the user's own scorer, if it is one
         drops = np.empty((n_repeats, len(self.columns)))
         for repeat in range(n_repeats):
             rng = np.random.default_rng(_position_seed("importances", self.seed, repeat))
@@ -207,7 +238,7 @@ class ColumnImportances:
 
 @dataclass(frozen=True, eq=False)
 class _Copies:
-    """Copies of a table one below the other, and what a model says of them, asked once."""
+    """Copies of a table stacked below each other; the model predicts for all of them at once."""
 
     model: Any
     stacked: Any
@@ -215,7 +246,7 @@ class _Copies:
 
     @property
     def parts(self) -> list[slice]:
-        """The rows of each copy."""
+        """The slice of rows of each copy."""
         starts = range(0, len(self.stacked), self.n_rows)
         return [slice(start, start + self.n_rows) for start in starts]
 
@@ -224,7 +255,7 @@ class _Copies:
         return {}
 
     def fit(self, part: slice) -> Fit:
-        """The predictions of a copy, in the form that scorers take."""
+        """The predictions of one copy, in the form that scorers take."""
 
         def predict(method: str, _: str) -> np.ndarray:
             if method not in self._answers:
@@ -235,7 +266,7 @@ class _Copies:
 
 
 def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
-    """The table as it is, then with each of its columns in another order, in a few stacks."""
+    """Stack the table as it is and one copy for each shuffled column, a few copies at a time."""
     n_rows, n_copies = len(X), X.shape[1] + 1
     copies_per_stack = max(1, MOST_STACKED // n_rows)
     for first in range(0, n_copies, copies_per_stack):
@@ -256,7 +287,7 @@ def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
 
 
 def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows with replacement; of classes as many of each as there are, but at least one."""
+    """Draw rows with replacement; of each class in proportion, but at least one."""
     if y.dtype.kind == "f":
         return rng.integers(len(y), size=n_rows)
     codes, counts = np.unique(y, return_counts=True)
@@ -269,7 +300,7 @@ def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndar
 
 
 def _position_seed(*position: Any) -> int:
-    """A seed that belongs to a place of a run, and to no other."""
+    """A seed for one purpose in a run, different from all others."""
     return int.from_bytes(hashlib.sha256(repr(position).encode()).digest()[:8], "little")
 
 
@@ -280,17 +311,26 @@ def refit_with_importances(
     column_importances: ColumnImportances | None,
     n_threads: int = 1,
 ) -> dict[str, Any]:
-    """Carry out a refit, and measure what its model depends on where the model is; a task.
+    """Refit the best candidate and measure its column importances, in one task.
+
+    Both happen on the same worker, so that the fitted model need not travel.
 
     Parameters
     ----------
-    fit : gives, beside what it is asked for, ``fitted``: the model as ``CandidateScorer`` asks it,
-        which does not travel
-    wanted : None of what has no columns
+    problem : Problem
+    refit : Refit
+    fit : callable
+        Function of problem and refit; its result contains ``fitted``, the model in the form that
+        ``CandidateScorer`` takes, which is removed here.
+    column_importances : ColumnImportances or None
+        None if the rows have no columns to measure.
+    n_threads : int, default 1
 
     Returns
     -------
-    dict of what ``fit`` gave, ``importances`` and ``remark``, see ``ColumnImportances.measure``
+    dict
+        The result of ``fit``, with ``importances`` and ``remark`` as ``ColumnImportances.measure``
+        returns them.
     """
     test_results, table, remark = fit(problem, refit), None, ""
     model = test_results.pop("fitted", None)
@@ -301,7 +341,9 @@ def refit_with_importances(
                 table, remark = column_importances.measure(
                     model, data.X_test, data.y_test, problem.scorer, work_of(model)
                 )
-        except Exception as error:  # of a user's estimator: the answer does without
+        except (
+            Exception
+        ) as error:  # in the code of an estimator: the answer does without importances
             remark = f"importances of columns are left out: {error_line(error)}"
     return {**test_results, "importances": table, "remark": remark}
 
@@ -309,7 +351,7 @@ def refit_with_importances(
 def write_importances(
     path: Path, of_columns: pd.DataFrame | None, of_parameters: pd.DataFrame
 ) -> None:
-    """Write both tables to a run's folder; one that has no row is gone, if a session wrote it."""
+    """Write both tables to a run folder; the file of an empty one is removed."""
     for name, table in (
         (names.IMPORTANCES, of_columns),
         (names.PARAMETER_IMPORTANCES, of_parameters),
@@ -321,7 +363,10 @@ def write_importances(
 
 
 def work_of(model: Any) -> float:
-    """Multiplications and additions of a prediction of a model that keeps rows; 0 of others."""
+    """Multiplications and additions per predicted row, for models that keep training rows.
+
+    Such are SVMs, nearest neighbours and Gaussian processes; for all others it is 0.
+    """
     steps = [step for _, step in getattr(model, "steps", [])] or [model]
     for step in reversed(steps):
         if (machine := getattr(step, "machine_", None)) is not None:
@@ -338,23 +383,33 @@ def parameter_importances(
 ) -> pd.DataFrame:
     """How much of the candidates' ranks each hyper-parameter explains, for each algorithm.
 
-    A random forest is fitted to the ranks of the scores, so that a few hopeless candidates do not
-    decide it; an importance is the share of the decrease of variance at splits by a parameter,
-    the mean over the trees (Hutter et al., 2014, use the same forests; Optuna's
-    ``MeanDecreaseImpurityImportanceEvaluator`` is this rule). An algorithm is left out where its
-    candidates are fewer than ``FEWEST_CANDIDATES``, or ``CANDIDATES_PER_PARAMETER`` for each
-    parameter that varies, where one alone varies, and where the forest tells nothing about
-    candidates that its trees have not seen.
+    A random forest is fitted to the ranks of the scores, so that a few very bad candidates do not
+    decide the result. An importance is the fraction of the decrease of variance at the nodes that
+    split by a parameter, the mean over the trees. This is the rule of Optuna's
+    ``MeanDecreaseImpurityImportanceEvaluator``.
+
+    An algorithm is left out if it has fewer than ``FEWEST_CANDIDATES`` candidates, or fewer than
+    ``CANDIDATES_PER_PARAMETER`` for each parameter that varies; if only one parameter varies; or
+    if the forest does not predict candidates that its trees have not seen.
 
     Parameters
     ----------
-    candidates : of each its algorithm, parameters and mean score; NaN of what has none
+    candidates : sequence of (str, dict, float)
+        Algorithm, parameters and mean score of each; NaN for a candidate without a score.
+    seed : int
+        Seed of the forest.
 
     Returns
     -------
-    table of ``algorithm``, ``parameter``, ``importance``, ``low`` and ``high`` (between which 95 %
-    of the trees lie), ``explained`` (R² of the forest on candidates out of the bag) and
-    ``n_candidates``; no row where nothing is known
+    DataFrame
+        Columns ``algorithm``, ``parameter``, ``importance``, ``low`` and ``high`` (95 % of the
+        trees lie between them), ``explained`` (out-of-bag R² of the forest) and ``n_candidates``;
+        no rows if nothing is known.
+
+    References
+    ----------
+    Hutter, Hoos and Leyton-Brown, An efficient approach for assessing hyperparameter importance,
+    ICML, 2014.
     """
     import pandas as pd
 
@@ -373,7 +428,7 @@ def parameter_importances(
         from scipy.stats import rankdata
         from sklearn.ensemble import RandomForestRegressor
 
-        # Fractions: scikit-learn before 1.8 takes whole numbers for classes, and warns.
+        # Divided, as scikit-learn before 1.8 takes whole numbers for classes and warns.
         ranks = rankdata([score for _, score in scored_points]) / (len(scored_points) + 1)
         forest = RandomForestRegressor(TREES, oob_score=True, random_state=seed % 2**32)
         forest.fit(np.column_stack([*coded.values()]), ranks)
@@ -397,7 +452,17 @@ def parameter_importances(
 
 
 def _varying(points: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """The parameters that vary, as numbers: those that are none by the order of their texts."""
+    """The parameters that vary, as numbers; other values are numbered in the order of their texts.
+
+    Parameters
+    ----------
+    points : sequence of dict
+        Parameters of each candidate; one that a candidate lacks counts as None.
+
+    Returns
+    -------
+    dict of str to array of shape (n_candidates,)
+    """
     coded = {}
     for name in dict.fromkeys(name for point in points for name in point):
         values = [point.get(name) for point in points]

@@ -1,9 +1,9 @@
-"""The joblib backend that takes the fits of scikit-learn's searches, and passes on all else.
+"""A joblib backend that takes over the fits of scikit-learn's searches and passes on all else.
 
-joblib hands a backend call after call and does not say what they are before the first has come. So
-each ``Parallel`` is told to make its calls in turn, which is the way on which joblib's code meets
-the calls themselves; there the fits of a search are taken, and other calls go to the backend that
-would have served them without this, with all that their ``Parallel`` was told.
+joblib chooses a backend before it knows the calls. So this backend has each ``Parallel`` make its
+calls sequentially, the one path on which joblib hands over the calls themselves. There the fits of
+a search are taken over; other calls go to the backend that would have served them otherwise, with
+all options of their ``Parallel``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,22 @@ from sklearn.utils import parallel as of_sklearn
 
 from pipelines.search.calls import Call, is_fit
 
-OF_JOBLIB = ("verbose", "context")  # what joblib itself puts beside a backend's options
+OF_JOBLIB = ("verbose", "context")  # joblib adds these to the options of a backend
 
 
 @dataclass(frozen=True, eq=False)
 class UsualWay:
-    """How joblib would serve the calls of a ``Parallel`` without this program.
+    """How joblib would serve the calls of a ``Parallel`` without this backend.
 
     Attributes
     ----------
-    parallel : the ``Parallel``
-    backend : that would serve it
-    n_jobs : how many calls it would make at once
-    verbose : what the ``Parallel`` was told to say
+    parallel : Parallel
+    backend : ParallelBackendBase
+        The backend that would serve it.
+    n_jobs : int
+        Number of calls that it would make at once.
+    verbose : int
+        The ``verbose`` of the ``Parallel``.
     """
 
     parallel: Any
@@ -48,7 +51,7 @@ class UsualWay:
     verbose: int
 
     def __call__(self, calls: Iterable[Call]) -> Iterator[Any]:
-        """Yield the results of calls, as the ``Parallel`` was told to give them."""
+        """The results of calls, in the order that the ``Parallel`` was asked for."""
         if self.n_jobs == 1:
             return (function(*arguments, **keywords) for function, arguments, keywords in calls)
         is_unordered = self.parallel.return_as == "generator_unordered"
@@ -60,21 +63,21 @@ class UsualWay:
 
     @property
     def delayed(self) -> Callable[[Any], Callable[..., Call]]:
-        """What turns a function into one that gives a call of it, for ``at_once``."""
+        """The ``delayed`` that belongs to the class of the ``Parallel``."""
         decorator: Callable[[Any], Callable[..., Call]]
         decorator = of_sklearn.delayed if self._is_sklearns else joblib.delayed
         return decorator
 
     def at_once(self, calls: Iterable[Call], return_as: str) -> Iterator[Any]:
-        """Yield the results of calls that are made by ``n_jobs`` at once."""
+        """The results of calls, ``n_jobs`` of which are made at once."""
         parallel = self.parallel
         options = {
             name: value for name, value in parallel._backend_kwargs.items() if name not in OF_JOBLIB
         }
-        # A backend that can only give all at the end has joblib wait for them.
+        # Some backends return results only when all are ready.
         if not self.backend.supports_return_generator:
             return_as = "list"
-        parallel.verbose = 0  # what is made is said there
+        parallel.verbose = 0  # the inner ``Parallel`` reports instead
         parallel_class = of_sklearn.Parallel if self._is_sklearns else joblib.Parallel
         results: Iterable[Any] = parallel_class(
             n_jobs=parallel.n_jobs,
@@ -90,49 +93,56 @@ class UsualWay:
 
 
 class Searches(Protocol):
-    """What carries out the fits of searches."""
+    """The interface of whatever carries out the fits of searches."""
 
     def results(
         self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterable[dict[str, Any]] | None:
-        """The results of the fits of a search, in their order; None of those it does not take.
+        """The results of a search's fits, in the order of its calls; None if it declines them.
 
         Parameters
         ----------
-        first, others : the calls of ``_fit_and_score``; none is asked for where it takes them not
-        usual : the way of these calls without this program
+        first_call, other_calls
+            The calls of ``_fit_and_score``. If it declines, ``other_calls`` must be untouched.
+        usual_way : UsualWay
+            How joblib would make these calls otherwise.
         """
 
 
 class InTurn(SequentialBackend):
-    """Calls that joblib makes one after the other, whatever becomes of each."""
+    """joblib's sequential backend, whose calls ``SearchBackend`` replaces."""
 
-    supports_timeout = True  # that of the usual way
+    supports_timeout = True  # the backend of the usual way applies it
 
 
 class SearchBackend(ParallelBackendBase):
-    """Gives the fits of searches to what carries them out; other calls go the usual way.
+    """Hands the fits of searches to an ``Acceleration`` or ``SearchExecutor``.
+
+    All other calls go the usual way.
 
     Parameters
     ----------
-    searches : what carries out fits
+    searches : Searches
+        Carries out the fits.
     nesting_level : int, optional
-        As joblib counts it; given where this is the default of the process.
+        Nesting level as joblib counts it, where the backend is the default of the process.
     """
 
     supports_return_generator = True
     supports_timeout = True
-    supports_sharedmem = True  # the usual way sees to it
+    supports_sharedmem = True  # ``_usual_backend`` chooses one that does
 
     def __init__(self, searches: Searches, nesting_level: int | None = None) -> None:
         super().__init__(nesting_level=nesting_level)
         self._searches = searches
-        self._outer_backend: ParallelBackendBase | None = None  # joblib's own choice
+        self._outer_backend: ParallelBackendBase | None = None  # None: joblib chooses
         if nesting_level is None:
             active_backend = get_active_backend()[0]
             if isinstance(active_backend, SearchBackend):
                 self._outer_backend = active_backend._outer_backend
-            elif active_backend is get_active_backend()[0]:  # else joblib makes another each time
+            elif (
+                active_backend is get_active_backend()[0]
+            ):  # a default backend, created anew by each call, is left to joblib
                 self._outer_backend = active_backend
         if self._outer_backend is not None:
             self.uses_threads = self._outer_backend.uses_threads
@@ -140,7 +150,7 @@ class SearchBackend(ParallelBackendBase):
     def _usual_backend(
         self, prefer: str | None = None, require: str | None = None
     ) -> ParallelBackendBase:
-        """The backend that joblib would take with these hints if this were not there."""
+        """The backend that joblib would choose by these hints without this one."""
         needs_shared_memory = require == "sharedmem"
         if self._outer_backend is None:
             name = (
@@ -154,7 +164,7 @@ class SearchBackend(ParallelBackendBase):
         return self._outer_backend
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """How many calls the usual backend makes at once, if asked for so many."""
+        """The number of calls that the usual backend makes at once for ``n_jobs``."""
         return int(self._usual_backend().effective_n_jobs(n_jobs))
 
     def configure(
@@ -165,14 +175,20 @@ class SearchBackend(ParallelBackendBase):
         require: str | None = None,
         **options: Any,
     ) -> int:
-        """Have joblib make the calls of a ``Parallel`` in turn, as ``_routed`` gives them."""
+        """Have joblib make the calls of a ``Parallel`` in turn, as ``_route`` returns them.
+
+        Raises
+        ------
+        FallbackToBackend
+            Always: it is joblib's way to change to another backend.
+        """
         backend = self._usual_backend(prefer, require)
         n_jobs = int(backend.effective_n_jobs(n_jobs))
         usual_way = UsualWay(parallel, backend, n_jobs, parallel.verbose)
         in_turn: Callable[[Iterable[Call]], Iterator[Any]] = parallel._get_sequential_output
 
         def route_calls(calls: Iterable[Call]) -> Iterator[Any]:
-            if parallel.return_generator:  # calls begin before a result is asked for
+            if parallel.return_generator:  # calls start before the first result is requested
                 return in_turn(self._route(calls, usual_way))
             return in_turn(self._route_lazily(calls, usual_way))
 
@@ -180,7 +196,7 @@ class SearchBackend(ParallelBackendBase):
         raise FallbackToBackend(InTurn(nesting_level=self.nesting_level))
 
     def _route(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
-        """The calls that are to be made in turn, or in their places ones that give the results."""
+        """The calls as they came, or trivial ones that return results computed elsewhere."""
         calls = iter(calls)
         first_call, results = next(calls, None), None
         if first_call is None:
@@ -194,7 +210,7 @@ class SearchBackend(ParallelBackendBase):
         return ((_result, (result,), {}) for result in results)
 
     def _route_lazily(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
-        """See ``_routed``; nothing begins before joblib minds what fails."""
+        """As ``_route``, but started by the first request, when joblib handles errors."""
         yield from self._route(calls, usual_way)
 
 

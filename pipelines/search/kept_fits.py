@@ -1,7 +1,7 @@
-"""Fits of any search, kept in a folder at once, so that a script started again finds them.
+"""Keeps the fits of searches in a folder, so that a script that is started again finds them.
 
-A fit is told from others by content: of the rows, the split, the estimator with its parameters,
-the scorer, the sources of the script's own classes and functions, and the versions of the packages.
+A fit is identified by content: a digest of the rows, the split, the estimator with its parameters,
+the scorer, the source of the script's own classes and functions, and the versions of the packages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pipelines.search.shared import shared_fit_packages
 JOURNAL = "fits.jsonl"
 PACKAGES = ("pleasingly", "scikit-learn", "numpy", "scipy")
 NO_RESULTS = ("working_memory", "pairwise_dist_chunk_size", "print_changed_only", "display")
-SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together; a disk takes as long for each
+SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together, as a disk takes so long for each
 
 
 class KeptFits:
@@ -42,14 +42,15 @@ class KeptFits:
 
     Parameters
     ----------
-    folder : made if it is not there
+    folder : str or Path
+        Created if it does not exist.
 
     Raises
     ------
     InputError
-        Another process is writing there.
+        Another process is writing to the folder.
     OSError
-        It cannot be written.
+        The folder cannot be written.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -68,16 +69,16 @@ class KeptFits:
         self._digests = WeakKeyDictionary[FitCalls, list[str]]()
 
     def results(self, calls: FitCalls) -> dict[int, dict[str, Any]]:
-        """The results that are kept, by the numbers of their calls.
+        """The kept results of a search, by call number.
 
         Raises
         ------
         ValueError
-            The fits cannot be told from others, and none is kept.
+            The fits cannot be identified, so that none can be kept.
         """
         try:
             digests = list(self._digests_of(calls))
-        except Exception as error:  # whatever pickle says of an object that is not for it
+        except Exception as error:  # pickle raises errors of many types
             raise ValueError(error_line(error)) from error
         self._digests[calls] = digests
         return {
@@ -87,10 +88,10 @@ class KeptFits:
         }
 
     def keep(self, calls: FitCalls, number: int, result: dict[str, Any]) -> None:
-        """Keep the result of a call; it is durable by the next ``write`` at the latest.
+        """Keep the result of a call; it is on disk after the next ``write`` at the latest.
 
-        A fit that failed is not kept, as it need not fail again, nor one with a score that is no
-        number of Python's or numpy's.
+        A failed fit is not kept, as it may succeed next time. Neither is one with a score that is
+        no number of Python's or numpy's.
         """
         if result["fit_error"] is not None:
             return
@@ -106,7 +107,7 @@ class KeptFits:
             self.write()
 
     def write(self) -> None:
-        """Make durable what is kept."""
+        """Write the kept results that are not on disk yet."""
         with self._lock:
             if not self._rows:
                 return
@@ -116,17 +117,17 @@ class KeptFits:
             self._journal.records.clear()
 
     def close(self) -> None:
-        """Write what is left, and let others write to the folder."""
+        """Write the remaining results and release the folder."""
         self.write()
         self._journal.__exit__()
 
     def _digests_of(self, calls: FitCalls) -> Iterator[str]:
-        """Yield what tells the fit of each call from all others.
+        """Yield a digest of everything that the result of each call depends on.
 
         Raises
         ------
         Exception
-            Something in them cannot be told from others.
+            Something in the calls cannot be pickled or has no source.
         """
         if not calls.is_grid:
             raise ValueError("they are of different data")
@@ -154,15 +155,15 @@ class KeptFits:
 
 
 def sources_of(value: Any) -> list[str]:
-    """What the script's own classes and functions within an object are by content.
+    """Digests of the script's own classes and functions within an object.
 
-    Their sources, and the values that their code reads from modules of the script's, such as a
-    constant that an option sets; not what they read from files or the environment.
+    They cover the sources and the values that the code reads from the script's modules, such as a
+    constant that an option sets; not what it reads from files or the environment.
 
     Raises
     ------
     Exception
-        It cannot be pickled, or is defined where there is no file, as in a notebook.
+        The object cannot be pickled, or is defined without a file, as in a notebook.
     """
     names = {
         str(word)
@@ -185,12 +186,14 @@ def sources_of(value: Any) -> list[str]:
 
 
 def values_read(code: Any, seen_ids: set[int]) -> Iterator[tuple[str, str]]:
-    """Yield the names and hashes of the values that a function or a class reads from modules.
+    """Yield the names and hashes of the values that a function or class reads from its module.
 
     Parameters
     ----------
-    code : with all functions of its own that it calls
-    seen : what was looked at
+    code : type or FunctionType
+        The script's functions and classes that it uses are followed, too.
+    seen_ids : set of int
+        Identities of the objects visited so far, so that recursion ends.
     """
     if id(code) in seen_ids:
         return
@@ -226,17 +229,17 @@ def values_read(code: Any, seen_ids: set[int]) -> Iterator[tuple[str, str]]:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """The names of globals and attributes in code, and in the functions within it."""
+    """The names of globals and attributes in a code object, nested functions included."""
     inner = (names_in(part) for part in code.co_consts if isinstance(part, CodeType))
     return set(code.co_names).union(*inner)
 
 
 def is_of_script(value: Any) -> bool:
-    """Whether a module, or what is defined in one, is the user's own and no installed package's."""
+    """Whether a module, or an object's module, is the user's own and not an installed package."""
     module = value.__name__ if isinstance(value, ModuleType) else value.__module__
     return module == "__main__" or bool(content_of(f"{module}:any")[0])
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a number, a text or the like, or an array or collection of them."""
+    """Whether a value is a number, a string, an array or a built-in collection."""
     return isinstance(value, str | bytes | bool | int | float | tuple | list | dict | np.ndarray)

@@ -1,4 +1,4 @@
-"""The fitted best candidate of a search: its file, which runs no code, and its predictions."""
+"""The fitted best candidate of a search: its model file, which runs no code, and predictions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pipelines.search.image_features import features_of_rows
 from pipelines.search.record import FITTED, ValidationRecord
 from pipelines.search.scoring import last_step, predictions_as
 
-# Types and functions beyond those that skops trusts of itself. Each was looked at: made from a
-# file, none calls what the file names. Of ours, numpy's and scikit-learn's alone.
+# Types and functions beyond those that skops trusts by default; only this program's, numpy's and
+# scikit-learn's. Each was reviewed: created from a file, it calls nothing that the file names.
 _TRUSTED = {
     "pipelines.data.scaling": "FittedScaling",
     "pipelines.data.tables.kinds": "Kinds",
@@ -80,11 +80,15 @@ class FittedEstimator:
 
     Attributes
     ----------
-    estimator : of scikit-learn's kind, fitted on class codes or numbers
-    classes_ : array of shape (n_classes,), the labels of the codes; None of a regression
+    estimator : scikit-learn estimator
+        Fitted on class codes or numbers.
+    classes_ : array of shape (n_classes,) or None
+        Labels of the class codes; None for a regression.
     n_features_in_ : int
-    scaling : FittedScaling of pixels; None of features and tables
-    columns : names of the features of a table, by which those of a DataFrame are found
+    scaling : FittedScaling, optional
+        Scaling of pixels; None for features and tables.
+    columns : tuple of str
+        Feature names of a table, by which the columns of a DataFrame are found.
     """
 
     estimator: Any
@@ -94,12 +98,13 @@ class FittedEstimator:
     columns: tuple[str, ...] = ()
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return labels, or numbers of a regression, of rows as the run read them.
+        """Predict labels, or the numbers of a regression.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), of images their pixels or features; of a table
-            with categories or missing cells a DataFrame
+        X : array of shape (n_samples, n_features), or DataFrame
+            Rows in the form in which the run read them: pixels or features of images; a DataFrame
+            for a table with categories or missing cells.
 
         Returns
         -------
@@ -109,30 +114,31 @@ class FittedEstimator:
         return codes if self.classes_ is None else self.classes_[codes]
 
     def predict_codes(self, X: Any) -> np.ndarray:
-        """Return indices into ``classes_``; of a regression its numbers."""
+        """Predict class codes, indices into ``classes_``; numbers for a regression."""
         dtype = np.dtype(np.float64 if self.classes_ is None else np.int32)
         return predictions_as(dtype, self.estimator.predict(self._scaled(X)))
 
     @available_if(lambda model: hasattr(model.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return probabilities of shape (n_samples, n_classes)."""
+        """Class probabilities, of shape (n_samples, n_classes)."""
         return np.asarray(self.estimator.predict_proba(self._scaled(X)))
 
     @available_if(lambda model: hasattr(model.estimator, "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return decision values: of shape (n_samples,) of two classes, else a column for each."""
+        """Decision values: of shape (n_samples,) for two classes, else a column for each."""
         return np.asarray(self.estimator.decision_function(self._scaled(X)))
 
     def _scaled(self, X: Any) -> Any:
         X = by_name(X, self.columns)
         steps = getattr(self.estimator, "steps", [("", self.estimator)])
-        if type(steps[0][1]).__name__ != "TablePreprocessor":  # which finds its columns by name
+        # A ``TablePreprocessor`` finds its columns by name; all else takes an array.
+        if type(steps[0][1]).__name__ != "TablePreprocessor":
             X = np.asarray(X)
         if self.scaling is None:
             return X
         if isinstance(self.scaling.center, float):
-            # Pixels were scaled in single precision as the bytes they were. Whatever type they
-            # come in now, a tree's threshold may lie exactly on them.
+            # As in training, bytes of pixels are scaled in single precision, whatever type they
+            # have now: a tree's threshold may coincide with a pixel's value.
             X = (X.astype(np.float32) - self.scaling.center) / self.scaling.scale
         else:
             X = self.scaling.transform(X)
@@ -140,8 +146,12 @@ class FittedEstimator:
 
 
 def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
-    """Return the content of the model's file; None, and why, where reading it might run code."""
-    # Skops makes an object of each type to look at it, and some compiled ones end the process.
+    """The content of a model file, or None and the reason why there is none.
+
+    A model is not stored if reading its file might run code.
+    """
+    # Types are checked first: skops creates an object of each type to look at it, and for some
+    # compiled types that ends the process.
     if not (foreign_types := _foreign_types(model.estimator, set())):
         io = skops_io()
         parts = {field.name: getattr(model, field.name) for field in fields(model)}
@@ -157,7 +167,7 @@ def dump_model(model: FittedEstimator) -> tuple[bytes | None, str]:
 
 
 def _foreign_types(value: Any, seen_ids: set[int]) -> set[str]:
-    """Return the types of an object's parts that are of none of the packages looked at."""
+    """Names of the types within an object that belong to none of the reviewed packages."""
     value_type = type(value)
     if value_type.__module__.partition(".")[0] not in _PACKAGES:
         return {f"{value_type.__module__}.{value_type.__qualname__}"}
@@ -177,19 +187,25 @@ def _foreign_types(value: Any, seen_ids: set[int]) -> set[str]:
 
 
 def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
-    """Return the model of a run, which takes rows as the run read them; no code of it is run.
+    """Load the model of a run, which takes rows as the run read them; runs no code of the file.
 
     Parameters
     ----------
+    run : Path
+        The run folder.
     network : str, optional
-        ``FILE.py:Class`` or ``module:Class`` of a network of the user's own, which that of the
-        file then is: what a file names is not imported.
+        ``FILE.py:Class`` or ``module:Class`` of the user's own network, which replaces the name in
+        the file: what a file names is not imported.
+
+    Returns
+    -------
+    FittedEstimator
 
     Raises
     ------
     InputError
-        The run kept none, or the file is damaged or holds what is not known to be harmless; or
-        ``network`` is given for a model that is none of the user's own.
+        The run kept no model; or the file is damaged, or contains types that are not trusted; or
+        ``network`` is given for a model without a network of the user's own.
     """
     path, (_, record) = run / FITTED, read_record(run, ValidationRecord)
     reason = record.not_kept
@@ -216,9 +232,19 @@ def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
 
 
 def predict_with_estimator(rows: NewRows, run: Path, **code: Any) -> ModelAnswer:
-    """Return what the model of a run says of new rows: probabilities too, or decision values.
+    """Predict new rows with the model of a run; with probabilities or decision values if it can.
 
-    ``code`` is of the user's own, as ``load_estimator`` takes it.
+    Parameters
+    ----------
+    rows : NewRows
+    run : Path
+        The run folder.
+    **code
+        The user's own code, as ``load_estimator`` takes it.
+
+    Returns
+    -------
+    Predicted
     """
     model, X = load_model(run, **code), features_of_rows(rows, run)
     refuse_width(run / FITTED, model.n_features_in_, X.shape[1])
@@ -236,21 +262,26 @@ def predict_with_estimator(rows: NewRows, run: Path, **code: Any) -> ModelAnswer
 def values_of_classes(
     estimator: Any, X: Any, wrapper: Any = None
 ) -> tuple[str, np.ndarray, np.ndarray] | str:
-    """Ask a fitted estimator for probabilities, else for decision values, of each class.
+    """Class probabilities of rows, or decision values if the estimator has no probabilities.
 
     Parameters
     ----------
-    estimator : fitted on class codes
-    asked : in its place; what brings rows to the form in which the estimator takes them
+    estimator : scikit-learn estimator
+        Fitted on class codes.
+    X : array or DataFrame
+    wrapper : optional
+        Called in place of the estimator; brings rows into the form that the estimator takes.
 
     Returns
     -------
-    ``"probability"`` or ``"decision"``, the codes of the classes, and an array of shape (n_rows,
-    n_classes), or (n_rows,) of the decision values of two classes; or why there is none, or ""
+    tuple or str
+        ``"probability"`` or ``"decision"``, the class codes, and an array of shape (n_rows,
+        n_classes), or (n_rows,) for decision values of two classes. A string if there are none:
+        the reason, or "" if it need not be mentioned.
     """
     wrapper = estimator if wrapper is None else wrapper
     codes = getattr(estimator, "classes_", None)
-    if codes is None:  # which classes its values are of is not known
+    if codes is None:  # the classes of its columns are unknown
         return ""
     shapes = [
         value

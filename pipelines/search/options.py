@@ -18,7 +18,7 @@ from pipelines.search.strategies import DRAWING, STRATEGIES
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """What is made of images before they are learned from."""
+    """Options on the features that replace images."""
 
     group: ClassVar[str] = "data"
 
@@ -45,7 +45,7 @@ class FeatureOptions:
 
     @property
     def feature_file(self) -> str | None:
-        """The file of features, if it is one."""
+        """The file of precomputed features, if one is given."""
         return self.features if (self.features or "").endswith(".npy") else None
 
 
@@ -63,7 +63,7 @@ class TaskOptions:
 
     @property
     def task_asked(self) -> Task | None:
-        """The task, or None for what the target looks like."""
+        """The task that was asked for; None to infer it from the target."""
         return None if self.task == "auto" else cast("Task", self.task)
 
 
@@ -88,7 +88,7 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class NestedOptions:
-    """The option that estimates what a search chooses."""
+    """The option for nested cross-validation."""
 
     group: ClassVar[str] = "validation"
 
@@ -100,12 +100,12 @@ class NestedOptions:
 
 
 def parse_duration(text: str) -> float:
-    """The seconds of a time as it is typed: ``90s``, ``10m``, ``1.5h``, ``1h30m``, or ``90``.
+    """Parse a duration such as ``90s``, ``10m``, ``1.5h``, ``1h30m`` or ``90``; in seconds.
 
     Raises
     ------
     ArgumentTypeError
-        It is none.
+        The text is no duration.
     """
     number = r"(\d+\.?\d*|\.\d+)"
     parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.strip().lower())
@@ -116,7 +116,7 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """The option that says how long a run may take."""
+    """The option that limits the time of a run."""
 
     group: ClassVar[str] = "strategy"
 
@@ -160,11 +160,12 @@ class StrategyOptions(BudgetOptions):
     )
 
     def check(self) -> None:
-        """Refuse what is of another strategy.
+        """Refuse options that belong to another strategy.
 
         Raises
         ------
         InputError
+            An option is given that the chosen strategy does not use.
         """
         strategies_of = {"race_margin": ("race",), "n_iter": DRAWING, "sampler": ("random",)}
         for name, strategies in strategies_of.items():
@@ -185,7 +186,7 @@ OF_STRATEGIES = frozenset(field.name for field in fields(StrategyOptions))
 
 @dataclass(frozen=True)
 class ExtendOptions:
-    """The option that takes fits of another run."""
+    """The option to reuse fits of another run."""
 
     group: ClassVar[str] = "validation"
 
@@ -211,7 +212,7 @@ class SearchOptions(
     TaskOptions,
     OwnDataOptions,
 ):
-    """Options of every search, beside its candidates."""
+    """Options of every search, except those of its candidates."""
 
     def check(self) -> None:
         """Check options against each other.
@@ -219,6 +220,7 @@ class SearchOptions(
         Raises
         ------
         InputError
+            Two options contradict each other, or one lacks another.
         """
         for name in ("weights", "feature_size"):
             if getattr(self, name) is not None and (self.features is None or self.feature_file):

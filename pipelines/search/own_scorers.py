@@ -1,4 +1,4 @@
-"""``--scoring FILE.py:NAME``: scorers of the user's own."""
+"""``--scoring FILE.py:NAME``: the user's own scorers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,32 @@ PARAMETERS = ("estimator", "X", "y")
 
 
 def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
-    """The texts that name scorers of the user's own, by the names that scores go by.
+    """The texts among the given ones that name the user's own scorers, by score name.
 
-    That is the name in the file, ``profit``; where scikit-learn or another file has it, too,
-    ``mine.profit``.
+    The score name is the name in the file, ``profit``, or ``mine.profit`` if scikit-learn or
+    another file has a scorer of that name, too.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Values of ``--scoring``: names of scikit-learn's scorers, or ``FILE.py:NAME``.
+
+    Returns
+    -------
+    dict of str to str
+
+    Raises
+    ------
+    InputError
+        Two scorers would have the same name.
     """
     names = dict[str, str]()
     for text in texts:
         if ":" not in text or text in names.values():
             continue
-        from sklearn.metrics import get_scorer_names  # here: few runs need its half a second
+        from sklearn.metrics import (
+            get_scorer_names,
+        )  # imported here, as it takes half a second that few runs need
 
         path, _, name = text.rpartition(":")
         if name in names or name in get_scorer_names() or name.startswith("neg_"):
@@ -44,12 +60,14 @@ def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class OwnScorer:
-    """A scorer of the user's own, called as scikit-learn calls one; it sees labels, no codes.
+    """A scorer of the user's own, called as scikit-learn calls scorers; it sees class labels.
 
     Attributes
     ----------
-    text : ``FILE.py:NAME`` or ``package.module:NAME``
-    labels : of shape (n_classes,), those of the class codes; None of a regression
+    text : str
+        ``FILE.py:NAME`` or ``package.module:NAME``.
+    labels : array of shape (n_classes,), optional
+        Labels of the class codes; None for a regression.
     """
 
     text: str
@@ -57,7 +75,7 @@ class OwnScorer:
 
     @cached_property
     def scorer(self) -> Any:
-        """What the text names: loaded in each process.
+        """The function or scorer that the text names; each process imports it by itself.
 
         Raises
         ------
@@ -72,7 +90,7 @@ class OwnScorer:
         if self.is_function:
             try:
                 signature = inspect.signature(scorer)
-            except (TypeError, ValueError):  # of what is compiled there is none
+            except (TypeError, ValueError):  # a compiled function may have no signature
                 return scorer
             try:
                 signature.bind(*PARAMETERS)
@@ -86,7 +104,10 @@ class OwnScorer:
 
     @cached_property
     def is_function(self) -> bool:
-        """Whether it may ask an estimator for anything; one of make_scorer says for what."""
+        """Whether it is a plain function, which may call any method of an estimator.
+
+        A scorer that ``make_scorer`` made declares the methods that it calls.
+        """
         from pipelines.sklearn_private import BaseScorer
 
         return not isinstance(load_object("scoring", self.text), BaseScorer)
@@ -94,7 +115,7 @@ class OwnScorer:
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         if self.labels is not None:
             estimator, y = LabelledEstimator(estimator, self.labels), self.labels[np.asarray(y)]
-        if self.is_function:  # which may write to its rows, and others share them
+        if self.is_function:  # it may write to its rows, which other fits share
             X = copy_of(X)
         score = self.scorer(estimator, X, copy_of(y))
         if np.ndim(score) or isinstance(score, str):
@@ -103,7 +124,7 @@ class OwnScorer:
 
 
 class LabelledEstimator:
-    """An estimator fitted on class codes that predicts labels."""
+    """A wrapper of an estimator that was fitted on class codes; it predicts labels."""
 
     def __init__(self, estimator: Any, labels: np.ndarray) -> None:
         self._estimator, self._labels = estimator, labels
@@ -113,7 +134,7 @@ class LabelledEstimator:
         return self._labels[np.asarray(attribute)] if name == "classes_" else attribute
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of shape (n_rows,)."""
+        """Predict labels, of shape (n_rows,)."""
         return np.asarray(self._labels[np.asarray(self._estimator.predict(X)).astype(int)])
 
     def __sklearn_tags__(self) -> Any:
@@ -121,6 +142,6 @@ class LabelledEstimator:
 
 
 def check_own_scorers(names: Mapping[str, str]) -> None:
-    """Load scorers, which says before any fit what is wrong with one."""
+    """Load the user's own scorers, so that an error in one shows before any fit."""
     for text in names.values():
         _ = OwnScorer(text).scorer

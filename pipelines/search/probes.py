@@ -1,6 +1,6 @@
-"""Probes: what tasks take, measured on few rows of the search or by the first steps of a task.
+"""Probes: measure the time of tasks on few rows of the search, or by the first steps of a task.
 
-They run the very functions of tasks, in the process that asks.
+They run the same functions as tasks do, in the calling process.
 """
 
 from __future__ import annotations
@@ -21,17 +21,39 @@ from pipelines.search.shared.base import renumbered
 from pipelines.search.tasks import Problem, Task, run_task
 
 FEWEST_ROWS, ROWS_OF_A_CLASS = 256, 20
-LEAST_POWER, WORST_POWER = 0.8, 2.2  # powers of the rows with which a fit's time may grow
-MOST_TRIES = 3  # of a task that compiles something
-# Seconds of a task, and of what it imports and loads, on a busy machine; and with little time.
+LEAST_POWER, WORST_POWER = (
+    0.8,
+    2.2,
+)  # exponents of the number of rows with which a fit's time may grow
+MOST_TRIES = 3  # runs of a task on the same rows, while something is compiled
+# A first run above this many seconds, imports included, is not repeated; the second value is used
+# if the time budget is short.
 SLOW, LEAST_SLOW = 15.0, 0.5
-LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = 8.0, 3.0, 1.5  # from one number of rows to the next
+LARGEST_STEP, SECOND_STEP, SMALLEST_STEP = (
+    8.0,
+    3.0,
+    1.5,
+)  # factors from one number of rows to the next
 
 Clock = Callable[[], float]
 
 
 def with_rows(problem: Problem, stage: str, fraction: float, n_rows: int) -> Problem:
-    """The search on so many of its rows, classes in proportion, with its splits of these."""
+    """The search restricted to ``n_rows`` rows, classes in proportion, and to its splits of them.
+
+    Parameters
+    ----------
+    problem : Problem
+    stage : str
+    fraction : float
+        The splits are those of this fraction of the rows.
+    n_rows : int
+
+    Returns
+    -------
+    Problem
+        The same object if it has no more rows than that.
+    """
     part, data = problem.of(stage), problem.data
     y, n = np.asarray(data.y), len(data.y)
     if n_rows >= n:
@@ -46,13 +68,16 @@ def with_rows(problem: Problem, stage: str, fraction: float, n_rows: int) -> Pro
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a task took on growing numbers of rows.
+    """Times of a task on growing numbers of rows.
 
     Attributes
     ----------
-    rows : ascending
-    seconds : of the processor, of all threads: others that use it change them little
-    wall : seconds of the clock, on the most rows
+    rows : tuple of int
+        Numbers of rows, ascending.
+    seconds : tuple of float
+        CPU seconds of all threads, which other load on the machine changes little.
+    wall : float
+        Wall-clock seconds on the most rows.
     """
 
     rows: tuple[int, ...]
@@ -61,7 +86,7 @@ class Measurement:
 
     @property
     def power(self) -> float:
-        """The power of the rows with which seconds grew, from the last but one to the last."""
+        """The exponent of the rows with which CPU time grew between the last two measurements."""
         if len(self.rows) == 1:
             return WORST_POWER
         return math.log(self.seconds[-1] / self.seconds[-2]) / math.log(
@@ -70,20 +95,22 @@ class Measurement:
 
     @property
     def stretch(self) -> float:
-        """Seconds of the clock for one of the processor: below 1 where threads share the work."""
+        """Wall-clock seconds per CPU second: below 1 if threads share the work."""
         return self.wall / self.seconds[-1]
 
     def on(self, n: int, linear_rows: int | None = None) -> float:
-        """Predict the seconds of the clock on ``n`` rows.
+        """Predict the wall-clock seconds on ``n`` rows.
 
-        The polynomial through the last two measurements, a n + b n² or a + b n, and their power of
-        the rows, half and half in their logarithms: of a power the polynomial is mostly too much,
-        and of small numbers of rows, where much is fixed, the power is too little.
+        The geometric mean of two extrapolations from the last two measurements: a polynomial, a n
+        + b n² or a + b n, and a power of the rows. The polynomial is mostly too high where the time
+        is a power; the power is too low for few rows, where much of the time is constant.
 
         Parameters
         ----------
-        linear_rows : where the seconds are known to go as n (n + linear_rows): that instead of the
-            power, and by two thirds
+        n : int
+        linear_rows : int, optional
+            If the time is known to grow as n (n + linear_rows), this replaces the power, with a
+            weight of two thirds.
         """
         rows, seconds = self.rows[-1], self.seconds[-1]
         known_growth = None
@@ -111,10 +138,24 @@ class Measurement:
 def measure(
     problem: Problem, task: Task, n_threads: int, patience: float, slow: float = SLOW
 ) -> Measurement:
-    """Measure a task on growing numbers of rows, for so many seconds.
+    """Measure a task on growing numbers of rows.
 
-    It is run once more before, to compile and import what it needs; where that takes longer than
-    all of it, it has to do.
+    A first run, not counted, compiles and imports what the task needs. If that alone takes longer
+    than ``patience`` and ``slow``, its time is the measurement.
+
+    Parameters
+    ----------
+    problem : Problem
+    task : Task
+    n_threads : int
+    patience : float
+        Seconds to spend on the measurements.
+    slow : float
+        Seconds of a first run that is not followed by others.
+
+    Returns
+    -------
+    Measurement
     """
     y = np.asarray(problem.data.y)
     n = len(y)
@@ -131,7 +172,7 @@ def measure(
         measurement = Measurement(tuple(rows), tuple(seconds), wall)
         power = min(WORST_POWER, max(1.0, measurement.power))
         step = min(LARGEST_STEP, (max(0.0, patience_left) / wall) ** (1 / power))
-        if len(rows) == 1 and wall < slow / 10:  # one size tells nothing of the growth
+        if len(rows) == 1 and wall < slow / 10:  # growth needs two sizes
             step = max(step, SECOND_STEP)
         if rows[-1] == n or step < SMALLEST_STEP:
             return measurement
@@ -139,9 +180,9 @@ def measure(
 
 
 def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[float, float]:
-    """Run a task on so many rows; its seconds of the processor and of the clock.
+    """Run a task on ``n_rows`` rows; returns its CPU seconds and wall-clock seconds.
 
-    Where something had to be compiled, of another run: other sizes may need other functions.
+    A run that compiled something is repeated, as other sizes may need other compiled functions.
     """
     small_problem = with_rows(problem, task.stage, task.share, n_rows)
     cpu = clock = 0.0
@@ -157,7 +198,7 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
 
 
 def first_step(items: Iterable[Any]) -> None:
-    """Carry out a task until it first tells how far it is, beyond its imports."""
+    """Run a task until its first progress event after its imports."""
     with closing(iter(items)) as iterator:  # type: ignore[type-var]
         next((item for item in iterator if isinstance(item, Progress) and not item.note), None)
 
@@ -169,9 +210,18 @@ def measure_steps(
 
     Parameters
     ----------
-    items : what the task yields; it is left when the patience is over
-    patience : seconds, from when it first tells how far it is
-    epochs : share of the most epochs after which a network typically ends
+    items : iterable
+        What the task yields; it is closed when ``patience`` is over.
+    patience : float
+        Seconds, from the first progress event.
+    epochs : float
+        Fraction of the maximum number of epochs after which a network typically stops.
+    now : callable
+        The clock.
+
+    Returns
+    -------
+    float
     """
     began = now()
     first: tuple[float, float] | None = None

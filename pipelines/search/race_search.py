@@ -1,4 +1,4 @@
-"""``RaceSearch``: a grid search that drops what is clearly behind before it has all splits."""
+"""``RaceSearch``: a grid search that drops candidates that are clearly behind."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
 
 class RaceSearch(GridSearch):
-    """Search over values of parameters that drops candidates as the splits come.
+    """Search over a parameter grid that drops candidates as the splits come in.
 
-    ``GridSearch``, in rounds: after two splits, and after each further one, a candidate is dropped
-    whose scores are clearly behind those of the best on the same splits. The best, and all
-    within one standard error of it, have all splits. Candidates that share work are dropped
-    together, by the best of them; where splits share work, as those of ``SVC`` do, and there are
-    at least 3,000 rows, all are tried on a third of the rows first.
+    This is ``GridSearch`` in rounds: after two splits, and after each further one, every candidate
+    is dropped whose scores are clearly behind those of the best one on the same splits. The best
+    candidate, and all within one standard error of it, are tried on all splits. Candidates that
+    share work are dropped together, judged by the best of them. If splits share work, as those of
+    ``SVC`` do, and there are at least 3,000 rows, all candidates are first tried on a third of the
+    rows.
 
-    What is dropped depends on scores alone: the results are the same whatever ``n_jobs`` or the
-    workers of ``client``.
+    Which candidates are dropped depends on scores alone: the results are the same for any
+    ``n_jobs`` and any workers of ``client``.
 
     Parameters
     ----------
@@ -32,50 +33,50 @@ class RaceSearch(GridSearch):
     param_grid : dict of parameter to values, or list of them
         Every combination is a candidate.
     margin : float, default 3.0
-        Standard errors of the paired difference that a candidate may be behind the best; at
-        least 1. The wider, the more fits, and the surer the winner of the whole grid.
+        How many standard errors of the paired difference a candidate may be behind the best; at
+        least 1. A wider margin means more fits, and a surer winner of the whole grid.
     random_state : int, RandomState instance or None, default 0
-        Decides in which order the splits are taken, and the rows of a share.
+        Decides the order in which splits are taken, and the rows of a third.
     refit : bool, str or callable, default True
-        Whether to fit the best candidate on all rows; of several scorers the name of the one
-        that chooses, and by which candidates are dropped. With False or a function of
-        ``cv_results_``, these are dropped by the first scorer.
+        Whether to fit the best candidate on all rows. With several scorers, the name of the one
+        that chooses it and by which candidates are dropped; with False or a function of
+        ``cv_results_``, they are dropped by the first scorer.
     cv : int, splitter or iterable of splits, optional
-        An int, at least 2, means folds, stratified for a classifier; by default 5. With two
-        splits nothing is dropped.
+        An int, at least 2, is the number of folds, stratified for a classifier; by default 5. With
+        two splits nothing is dropped.
     error_score : "raise" or number, default nan
-        The score of a fit that fails; "raise" ends the search. With NaN a candidate is dropped
-        whose fit fails on all rows of a split.
+        The score of a fit that fails; "raise" ends the search. With NaN a candidate whose fit
+        fails on all rows of a split is dropped.
     scoring : str, callable, list, tuple or dict, optional
         How predictions are scored; by default by the estimator's own ``score``.
     n_jobs : int, optional
-        Processes of joblib, where there is no ``client``: None means 1, -1 all cores.
+        Processes of joblib if there is no ``client``: None means 1, -1 all cores.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     pre_dispatch : int or str, default "2*n_jobs"
-        Tasks that joblib is given ahead.
+        Number of tasks that joblib dispatches ahead.
     return_train_score : bool, default False
         Whether to score the training rows, too.
     client : distributed.Client, optional
-        Where to fit; by default as ``n_jobs`` says, in this process or in others.
-        Clones and copies share it, pickles leave it behind: an unpickled search has None, and
-        warns when it is fitted without.
+        Dask client whose workers fit; by default joblib does, as ``n_jobs`` says. Clones and
+        copies of the search share it; a pickle does not contain it, so an unpickled search has
+        None and warns when it is fitted without one.
     time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end. By default as long as
-        it takes.
+        Seconds, at least 1, by which the search and the refit are to end. By default there is no
+        limit.
 
     Attributes
     ----------
     n_splits_done_ : array of int of shape (n_candidates,)
-        Splits on which each candidate was tried, with all their rows: 0 of one that was dropped
+        Number of splits on which each candidate was tried on all rows: 0 for one that was dropped
         on a third of them. Also ``cv_results_["n_splits_done"]``.
     cv_results_ : dict of arrays
-        As ``GridSearchCV`` has it. Scores of fits that were not made are NaN; means and
-        deviations are those of the splits that were done, and NaN where there are none. Ranks
-        are by the number of splits done, then by the mean.
+        As ``GridSearchCV`` has it. Scores of fits that were not made are NaN. Means and standard
+        deviations are over the splits that were done, and NaN if there are none. Ranks go by the
+        number of splits done, then by the mean.
     fits : Fits
-        How many fits of candidates were asked for, and made, those on a share of the rows
-        among them; the refit is none of them.
+        Number of candidate fits that were asked for, and computed, those on a third of the rows
+        included; the refit does not count.
 
     and those of ``GridSearchCV``.
 
@@ -84,7 +85,11 @@ class RaceSearch(GridSearch):
     UserWarning
         Fits were not made, as they would not have ended within ``time_budget``.
     ConvergenceWarning
-        Fits that share work ended at a limit of iterations; said once, with their number.
+        Shared fits ended at a limit of iterations; one warning with their number.
+
+    See Also
+    --------
+    GridSearch : Tries every candidate on every split.
 
     References
     ----------

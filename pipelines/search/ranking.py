@@ -1,4 +1,4 @@
-"""Rows of cells -> a line for each candidate -> the best, and how the best compare."""
+"""Ranks candidates: from rows of cells to a mean score each, the best, and how the best compare."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from pipelines.search.candidates import Candidate
 
-PARTS = 8
-SECONDS_ON_WORKERS = 60  # that are there, and free; else all is reduced here
+PARTS = 8  # pieces into which the cells are divided for the workers
+SECONDS_ON_WORKERS = 60  # if the workers take longer, the means are computed in this process
 
 Row = dict[str, Any]
 
@@ -37,13 +37,24 @@ Row = dict[str, Any]
 def reduce_scores(
     results: pd.DataFrame, parameters: Sequence[str], n_folds: int, client: Client | None = None
 ) -> pd.DataFrame:
-    """Candidates of a table of cells, best first: ``run_folder.ranking.ranked_candidates``.
+    """Rank the candidates of a table of cells; see ``run_folder.ranking.ranked_candidates``.
 
     Parameters
     ----------
+    results : DataFrame
+        A row per cell.
+    parameters : sequence of str
+        Columns that identify a candidate.
+    n_folds : int
+        Number of splits that a candidate must have to be ranked.
     client : distributed.Client, optional
-        Of other processes: its workers reduce the cells, in parts of some candidates each, so
-        that the result is the same to the bit. They need not import pandas.
+        If its workers are other processes, they compute the means, each for whole candidates, so
+        that the result is the same to the last bit. They need not import pandas.
+
+    Returns
+    -------
+    DataFrame
+        A row per candidate, best first.
     """
     if client is None or client.scheduler.address.startswith("inproc://"):
         return ranked_candidates(results, parameters, n_folds)
@@ -55,7 +66,8 @@ def reduce_scores(
         reduce = dask.delayed(means_of, pure=False)
         parts = [reduce(part) for part in np.array_split(values, PARTS)]
         whole = client.compute(dask.delayed(np.concatenate, pure=False)(parts))
-        with suppress(KilledWorker, CancelledError, OSError):  # the last worker left
+        # The last worker may have left, or all may be busy: a timeout is an OSError, too.
+        with suppress(KilledWorker, CancelledError, OSError):
             means: np.ndarray = whole.result(timeout=SECONDS_ON_WORKERS)
             return means
         return means_of(values)
@@ -64,9 +76,19 @@ def reduce_scores(
 
 
 def failures(results: pd.DataFrame, cell_columns: Sequence[str]) -> dict[str, Any]:
-    """Return cells whose status is not "ok": counts for ``run.json``, each status with its cells.
+    """Count the cells whose status is not "ok", for ``run.json``.
 
-    ``place`` are the columns that name a cell.
+    Parameters
+    ----------
+    results : DataFrame
+        A table of cells.
+    cell_columns : sequence of str
+        Columns that identify a cell.
+
+    Returns
+    -------
+    dict
+        ``n_cells``, ``n_failed``, and ``failures``: each status with its cells.
     """
     not_ok = results[results["status"] != OK]
     return {
@@ -90,16 +112,24 @@ def tabulate(
     schema: type[Schema] = SearchRow,
     fraction: float | None = None,
 ) -> pd.DataFrame:
-    """Return rows of a stage as the table ``cv_results``, sorted by candidate, split and share.
-
-    Where no stage is named they are of all.
+    """The rows of a stage as a table, sorted by candidate, split and fraction of the rows.
 
     Parameters
     ----------
-    schema : of the rows; a column that it does not have is of numbers
-    share : of the training rows; rows of others are left out; None for all
-    parameters : hyper-parameters that have a column of their own; rows are sorted by the last
-        of them first
+    rows : iterable of dict
+    parameters : sequence of str
+        Hyper-parameters that have a column of their own; rows are sorted by the last of them
+        first.
+    stage : str or None, default "search"
+        None for rows of all stages.
+    schema : type
+        Schema of the rows; a column that it lacks contains numbers.
+    fraction : float, optional
+        Fraction of the training rows; rows of other fractions are left out. By default all.
+
+    Returns
+    -------
+    DataFrame
     """
     import pandas as pd
 
@@ -110,7 +140,8 @@ def tabulate(
     column_types = {
         name: declared_types.get(name, "float64") for name in parameters
     } | SearchRow.dtypes()
-    # Networks alone have a loss; whose row came first is chance.
+    # Some rows have further columns, such as the loss of networks. Their order must not depend on
+    # which row arrived first.
     by_candidate = sorted(chosen_rows, key=lambda row: row["candidate"])
     further_columns = dict.fromkeys(
         name for row in by_candidate for name in row if name not in column_types
@@ -127,13 +158,17 @@ def tabulate(
 def with_algorithm(
     candidates: pd.DataFrame, cells: pd.DataFrame, all_candidates: Sequence[Candidate] = ()
 ) -> pd.DataFrame:
-    """Return candidates with their algorithm and parameters, and the means of all else.
+    """Add to ranked candidates their algorithm, parameters, mean times and further mean scores.
 
-    One without a mean score has the means of its times alone.
+    A candidate without a mean score gets mean times only.
 
     Parameters
     ----------
-    known : all candidates, where some may have no cell
+    candidates : DataFrame
+        As ``reduce_scores`` returns them.
+    cells : DataFrame
+    all_candidates : sequence of Candidate, optional
+        All candidates, if some of them may have no cell.
     """
     import pandas as pd
 
@@ -157,31 +192,41 @@ def with_algorithm(
 
 
 def rank(cells: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Return the candidates of a table of cells with their algorithm and parameters, best first."""
+    """The candidates of a table of cells, best first, with their algorithm and parameters."""
     return with_algorithm(reduce_scores(cells, ("candidate",), n_folds), cells)
 
 
 def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
-    """Return the best candidate of every algorithm that has a score, in order of rank."""
+    """The best candidate of every algorithm that has a score, in order of rank."""
     scored = ranked[ranked["score_mean"].notna()]
     first = scored.drop_duplicates("algorithm")
     return dict(zip(first["algorithm"], first["candidate"].astype(int), strict=True))
 
 
 def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
-    """Return a sentence for each number that an algorithm's best candidate has from an end of its
-    list, where no candidate between the ends is as good: a longer list may hold a better one.
+    """Hints to extend a list of values, if the best candidate has the first or last of them.
 
-    One that was given up is not as good; of one that was not tried nothing is known.
+    A hint is given if no candidate with a value between the ends scores as well. Candidates that
+    were given up count as worse; those that were not tried do not count.
+
+    Parameters
+    ----------
+    ranked : DataFrame
+        Best first, as ``with_algorithm`` returns them.
+
+    Returns
+    -------
+    list of str
+        A sentence for each such parameter of each algorithm.
     """
     sentences, tried = [], set(without_untried(ranked).index)
     for algorithm, candidates in ranked.groupby("algorithm", sort=False):
         scores = candidates["score_mean"].tolist()
         params = [json.loads(text) for text in candidates["params"]]
         for name, best in params[0].items():
-            values = [point.get(name) for point in params]  # None in a branch that has none
+            values = [point.get(name) for point in params]  # None in a branch without it
             numbers = {value for value in values if isinstance(value, int | float)}
-            # 0 and 1 are where a parameter's own range ends, as those of shares and counts.
+            # 0 and 1 are often the ends of what a parameter allows, as for fractions and counts.
             if len(numbers) < 3 or best not in (min(numbers), max(numbers)) or best in (0, 1):
                 continue
             between = [
@@ -203,12 +248,22 @@ def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
 def chosen_in_folds(
     rows: Iterable[Row], n_outer: int, n_inner: int
 ) -> list[tuple[dict[str, int], int | None]]:
-    """Return the candidate that the inner search of each outer fold chose.
+    """The candidates that the inner search of each outer fold chose.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of all stages.
+    n_outer : int
+        Number of outer folds.
+    n_inner : int
+        Number of splits within each.
 
     Returns
     -------
-    For each outer fold the best candidate of every algorithm, and the best of all; None where
-    every candidate failed.
+    list of (dict, int or None)
+        For each outer fold the best candidate of every algorithm, and the best of all; None if
+        every candidate failed.
     """
     cells = tabulate(rows, stage="inner", fraction=1.0)
     choices: list[tuple[dict[str, int], int | None]] = []
@@ -222,7 +277,20 @@ def chosen_in_folds(
 def nested_estimate(
     rows: Iterable[Row], chosen: Sequence[tuple[dict[str, int], int | None]]
 ) -> dict[str, Any] | None:
-    """Return mean and deviation over the outer folds of the candidates chosen within them."""
+    """Mean and standard deviation over the outer folds of the candidates chosen within them.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        Rows of all stages.
+    chosen : sequence
+        As ``chosen_in_folds`` returns it.
+
+    Returns
+    -------
+    dict or None
+        Entries for ``run.json``; None if an outer fold has no score.
+    """
     score = {
         (row["split"], row["candidate"]): row["score"] for row in rows if row["stage"] == "outer"
     }
@@ -243,29 +311,38 @@ def compare_scores(
 ) -> dict[str, float]:
     """Compare scores on the same folds: differences, tests and practical equivalence.
 
-    Scores of folds are not independent, since their training rows overlap. Nadeau and Bengio
-    (Inference for the generalization error, Machine Learning 52, 2003) add the ratio of validation
-    to training rows to the variance of the mean; Bouckaert and Frank (PAKDD 2004) do so over
-    folds and repeats together, J = folds x repeats. The posterior of the mean difference by Corani
-    and Benavoli (A Bayesian approach for comparing cross-validated algorithms, Machine Learning
-    100, 2015) has the same spread.
+    Scores of folds are not independent, since their training rows overlap. The corrected resampled
+    t test therefore adds the ratio of validation to training rows to the variance of the mean
+    (Nadeau and Bengio), over folds and repeats together, J = folds x repeats (Bouckaert and
+    Frank). The posterior of the mean difference (Corani and Benavoli) has the same spread.
 
     Parameters
     ----------
-    first, second : float arrays of shape (n_folds,), of all repeats together; larger is better
-    ratio : validation rows for each training row, the mean over the folds
-    rope : differences up to this are no difference in practice
+    first, second : float arrays of shape (n_folds,)
+        Scores of all repeats together; larger is better.
+    ratio : float
+        Number of validation rows per training row, the mean over the folds.
+    rope : float
+        Differences up to this size count as equivalent in practice.
 
     Returns
     -------
-    dict of
-        mean : of the differences fold by fold
-        std : their deviation, corrected (n - 1)
+    dict
+        mean : mean of the differences fold by fold
+        std : their standard deviation, corrected (n - 1)
         t : the corrected resampled t statistic
-        p : two-sided, of a mean of 0
+        p : two-sided, for a mean of 0
         effect : mean / std, Cohen's d of paired differences
         p_first, p_same, p_second : probabilities that the first is better, that they are
             equivalent within the rope, and that the second is better
+
+    References
+    ----------
+    Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
+    Bouckaert and Frank, Evaluating the replicability of significance tests for comparing learning
+    algorithms, PAKDD, 2004.
+    Corani and Benavoli, A Bayesian approach for comparing cross-validated algorithms on multiple
+    data sets, Machine Learning 100, 2015.
     """
     from scipy.stats import t as student
 
@@ -293,18 +370,27 @@ def compare_scores(
 def compare_algorithms(
     cells: pd.DataFrame, best: Mapping[str, int], ratio: float, rope: float
 ) -> pd.DataFrame:
-    """Return the best candidates of all algorithms, pair by pair.
+    """Compare the best candidates of all algorithms, pair by pair.
 
     Parameters
     ----------
-    cells : as ``tabulate`` gives them
-    best : of each algorithm its best candidate, which has all folds
-    ratio, rope : see ``compare_scores``
+    cells : DataFrame
+        As ``tabulate`` returns it.
+    best : mapping of str to int
+        The best candidate of each algorithm, which has all folds.
+    ratio, rope : float
+        See ``compare_scores``.
 
     Returns
     -------
-    table of ``first`` and ``second``, the names of a pair; what ``compare_scores`` says of it;
-    ``p_holm``, its p corrected for the number of pairs (Holm 1979)
+    DataFrame
+        A row per pair: the names ``first`` and ``second``, the results of ``compare_scores``, and
+        ``p_holm``, the p value corrected for the number of pairs.
+
+    References
+    ----------
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6, 1979.
     """
     import pandas as pd
 
@@ -325,16 +411,19 @@ def compare_algorithms(
 
 
 class BestSoFar:
-    """The best mean score of the candidates that have the most folds.
+    """The best mean score so far, among the candidates with the most folds.
 
-    Means and ties are those of ``run_folder.ranking``, so that what is the best in the end is
-    what was shown.
+    Means and ties are those of ``run_folder.ranking``, so that the candidate shown last is the
+    best of the final table.
 
     Parameters
     ----------
-    candidate : names of the columns that tell one candidate from another
-    scoring : what the score is; of accuracy the error is told
-    order : names of the columns by which ties go to the smaller, by default ``candidate``
+    candidate : sequence of str
+        Columns that identify a candidate.
+    scoring : str, default "accuracy"
+        Name of the scorer; for accuracy the error is shown.
+    order : sequence of str, optional
+        Columns that decide ties, smaller values first; by default ``candidate``.
     """
 
     def __init__(
@@ -347,16 +436,16 @@ class BestSoFar:
         self._best: tuple[Any, ...] | None = None
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take in the rows of cells; those without a ``score`` failed."""
+        """Add the rows of cells; those without a ``score`` failed and do not count."""
         for row in rows:
             if row["score"] is None:
                 continue
             candidate = tuple(row[name] for name in self._names)
             self._scores.setdefault(candidate, {})[row["fold"]] = row["score"]
-            # What a candidate lacks stands last.
+            # A candidate without a value, None or NaN, is sorted last.
             values = [row[name] for name in self._order]
             self._places[candidate] = tuple((v is None or v != v, v) for v in values)
-            # Another fold makes the best one the best of more folds: it need not be compared.
+            # If this is the best candidate itself, one more fold ranks it higher still.
             if self._best is None or self._rank(candidate) < self._rank(self._best):
                 self._best = candidate
 
@@ -370,7 +459,7 @@ class BestSoFar:
 
     @property
     def text(self) -> str:
-        """The best mean score and its candidate in words; empty if there is no score yet."""
+        """The best mean score and its candidate, for the progress line; empty without a score."""
         if self._best is None:
             return ""
         n_folds, score = len(self._scores[self._best]), self._mean(self._best)

@@ -1,4 +1,4 @@
-"""What a run of ``cross_validate`` leaves, and any search of candidates on splits: its schemas."""
+"""Schemas of what a search leaves: its rows and ``run.json``, and those of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ COMPARISON = "comparison.parquet"
 LEARNING_CURVE = "learning_curve.parquet"
 NESTED = "nested.parquet"
 
-CELL = ("algorithm", "candidate", "fold")  # what tells one cell from another
+CELL = ("algorithm", "candidate", "fold")  # columns that identify a cell
 
 
 class SearchRow(Row):
-    """A candidate of a search on a split; its fold is -1 where that is not the search's.
+    """The row of a cell: a candidate of a search on a split.
 
-    ``error`` is there where classes are predicted; further scores are columns of their own,
-    ``score_NAME``.
+    ``fold`` is -1 if the split is none of the search on all rows. ``share`` is the fraction of the
+    rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed fit.
+    Further scores are columns ``score_NAME``.
     """
 
     algorithm: str
@@ -54,7 +55,7 @@ class SearchRow(Row):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """Yield the scores of a fold; a further scorer's, too."""
+        """The scores of a fold, as metrics for tracking; those of further scorers, too."""
         names = [name for name in row if name.startswith("score_") and name != "score_seconds"]
         for name in ("score", "error", "loss", *names, "fit_seconds") if row["fold"] >= 0 else ():
             if row.get(name) is not None:
@@ -62,14 +63,14 @@ class SearchRow(Row):
 
     @classmethod
     def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """See ``Row``; of the search on all rows, not of those within outer folds."""
+        """See ``Row``; None for rows that are not of the search on all rows."""
         if row["fold"] < 0 or row.get("stage", "search") != "search" or row.get("share", 1.0) < 1:
             return None
         return f"{row['algorithm']} {row['candidate']}", json.loads(row["params"])
 
 
 class FeatureMetadata(RecordPart):
-    """What images were turned into before they were learned from, as ``Extractor`` describes it."""
+    """The features that replaced images, as ``Extractor`` describes them."""
 
     name: str
     size: Side | None = None
@@ -109,7 +110,7 @@ class BestCandidate(BestMetadata):
 
 
 class StrategyPart(RecordPart):
-    """Fits of a search on a share of the rows, 1 for all, and the seconds of their tasks."""
+    """Number of fits on a fraction of the rows, 1 for all, and the seconds of their tasks."""
 
     share: Fraction
     fits: Count
@@ -121,14 +122,21 @@ class StrategyMetadata(RecordPart):
 
     Attributes
     ----------
-    name : of the strategy
+    name : str
+        Name of the strategy.
     n_candidates : int
-    fits, share_fits : of the search, on all rows and on shares of them
-    grid_fits : that every candidate on every split would be
-    n_stopped : candidates that were given up
-    n_out_of_time, n_not_tried : candidates that a time budget left with some splits, or with none
-    left_out : algorithms of which no candidate has all splits, and the state of the first
-    parts : its fits by their share of the rows
+    fits, share_fits : int
+        Fits of the search on all rows, and on fractions of them.
+    grid_fits : int
+        Fits that every candidate on every split would take.
+    n_stopped : int
+        Candidates that the strategy gave up.
+    n_out_of_time, n_not_tried : int
+        Candidates that lack some splits, or all, because time ended.
+    left_out : dict of str to str
+        Algorithms without a candidate on all splits, and the state of the best placed one.
+    parts : list of StrategyPart
+        Fits by fraction of the rows.
     """
 
     name: str
@@ -144,21 +152,29 @@ class StrategyMetadata(RecordPart):
 
 
 class SearchAnswer(Answer):
-    """What a search answers; of a grid that time did not end there is no ``strategy``."""
+    """The answer of a search; a grid that was completed has no ``strategy``."""
 
     strategy: StrategyMetadata | None = None
 
 
 class ValidationAnswer(SearchAnswer):
-    """What ``cross_validate`` answers.
+    """The answer of ``cross_validate``.
 
     Attributes
     ----------
-    algorithms : the best candidate of each
-    fits_asked, fits_made : fits of the candidates, and those that were computed for them
-    steps_asked, steps_made : the same of first steps of pipelines
-    not_kept : why its best model is not; None of one that is
-    families : what fits shared, how many were asked for and made
+    best : BestCandidate
+    algorithms : list of BestCandidate
+        The best candidate of each algorithm.
+    scoring : list of str
+        Names of scorers; the first decided.
+    fits_asked, fits_made : int
+        Number of fits that were asked for, and computed.
+    steps_asked, steps_made : int
+        The same for first steps of pipelines.
+    not_kept : str, optional
+        Why there is no model file; None if there is one.
+    families : list of dict
+        For each kind of shared work the fits asked for and computed.
     """
 
     needed: ClassVar[tuple[str, ...]] = (

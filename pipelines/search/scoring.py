@@ -1,4 +1,4 @@
-"""Scikit-learn's scorers: those of a search are checked, and score what candidates predict."""
+"""Checks the scorers of a search and scores what its candidates predict."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pipelines.errors import InputError, error_line, nearest, opt
 from pipelines.search.own_scorers import OwnScorer, check_own_scorers, own_scorer_names
 from pipelines.search.shared.base import SplitRows
 
-# These are scored without scikit-learn, whose import takes longer than a short search; the loss
-# where a solver measures it.
+# These are scored without scikit-learn, as its import takes longer than a short search; the log
+# loss only if a solver measures it.
 ACCURACY = "accuracy"
 NEG_LOG_LOSS, NEG_SQUARED_ERROR = "neg_log_loss", "neg_mean_squared_error"
 METHOD_OF = {ACCURACY: "predict", NEG_LOG_LOSS: "predict_proba", NEG_SQUARED_ERROR: "predict"}
-PREDICTIONS = {"predict", "decision_function"}  # what every kind of shared work can give
+PREDICTIONS = {"predict", "decision_function"}  # methods that every shared fit provides
 METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 DEFAULT_SCORING = {"classification": ACCURACY, "regression": "r2"}
 INSTEAD = {
@@ -35,20 +35,28 @@ INSTEAD = {
 
 @dataclass(frozen=True, eq=False)
 class CandidateScorer:
-    """Scores candidates: by the names of scorers, or by what scikit-learn's searches call.
+    """Scores candidates, by names of scorers or by the scorer of a search of scikit-learn's.
 
     Attributes
     ----------
-    names : names of scorers; the first decides which candidate is best
-    given : in place of names: a scorer, several in one, or a callable
-    labels : array of shape (n_classes,), the labels that the class codes of ``y`` stand for where
-        scorers are to see those
-    own : the names that are scorers of the user's own, and what names each; see
-        ``own_scorer_names``
-    own_labels : the labels that these see, as ``labels``
-    error_score : float or "raise", where a fit or its scoring fails; of scorers that are given
-    train_scores : bool, whether the training rows are scored, too
-    fit_params, score_params : what scikit-learn's ``_fit_and_score`` takes by these names
+    names : sequence of str
+        Names of scorers; the first decides which candidate is best.
+    search_scorer : optional
+        In place of names, what scikit-learn's search calls: a scorer, several in one, or a
+        callable.
+    labels : array of shape (n_classes,), optional
+        Labels of the class codes of ``y``, if scorers are to see labels.
+    own_scorers : mapping of str to str
+        The user's own scorers among ``names``, with the text that names each; see
+        ``own_scorer_names``.
+    own_labels : array of shape (n_classes,), optional
+        As ``labels``, for the user's own scorers.
+    error_score : float or "raise", default nan
+        Score of a fit that fails, or whose scoring fails; for ``search_scorer``.
+    train_scores : bool, default False
+        Whether the training rows are scored, too.
+    fit_params, score_params : mapping, optional
+        As scikit-learn's ``_fit_and_score`` takes them.
     """
 
     names: Sequence[str] = (ACCURACY,)
@@ -63,7 +71,7 @@ class CandidateScorer:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts of the rows that are scored."""
+        """The parts of a split that are scored: "test", perhaps "train"."""
         return ("test", "train") if self.train_scores else ("test",)
 
     @cached_property
@@ -85,19 +93,19 @@ class CandidateScorer:
 
     @cached_property
     def methods(self) -> set[str]:
-        """Methods of an estimator that are asked for; "?" where that cannot be known."""
+        """Methods of an estimator that the scorers call; "?" if that is unknown."""
         if self.search_scorer is None and METHOD_OF.keys() >= set(self.names):
             return {METHOD_OF[name] for name in self.names}
         return methods_of(self.scorer)
 
     @cached_property
     def may_write(self) -> bool:
-        """Whether a function that is not of scikit-learn's metrics is given the predictions."""
+        """Whether a function other than scikit-learn's metrics gets the predictions."""
         return self.search_scorer is not None and not is_of_metrics(self.search_scorer)
 
     @cached_property
     def is_accuracy(self) -> bool:
-        """Whether the only score is accuracy, so that the number of errors suffices."""
+        """Whether accuracy is the only score, so that the number of errors is enough."""
         if self.score_params:
             return False
         if self.search_scorer is None:
@@ -111,9 +119,10 @@ class CandidateScorer:
         )
 
     def _numpy_scores(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
-        """The only score where numpy suffices, with scikit-learn's bits: a loss or squared error.
+        """The score if numpy can compute it, a log loss or squared error, equal to the last bit.
 
-        None of other scores, and where there are no numbers to score: then that is to be said.
+        None for other scores, and for predictions that are no finite numbers: scikit-learn then
+        raises its own error.
         """
         if self.search_scorer is not None or self.score_params:
             return None
@@ -130,12 +139,15 @@ class CandidateScorer:
         return {NEG_SQUARED_ERROR: -float(np.mean((truth - predicted) ** 2))}
 
     def score_fit(self, fit: Fit, estimator: Any, rows: SplitRows) -> None:
-        """Put its scores, as ``_fit_and_score`` has them, in the place of a fit's model.
+        """Score a fit and replace its model by the result, in the form of ``_fit_and_score``.
 
         Parameters
         ----------
-        estimator : fitted, or unfitted where the fit has predictions alone
-        rows : of the splits
+        fit : Fit
+            Changed in place: it gets ``scores`` and loses its predictions and estimator.
+        estimator : scikit-learn estimator
+            Fitted; unfitted if the fit has predictions only.
+        rows : SplitRows
         """
         test = rows.row_numbers(fit.split, "test")
         if fit.error is not None:
@@ -166,17 +178,20 @@ class CandidateScorer:
         fit.predict = fit.estimator = fit.classes = None
 
     def _score(self, fit: Fit, estimator: Any, rows: SplitRows, part: str) -> Any:
-        """Score a part of the rows as they were before the first step: a number, or one by name."""
+        """Score a part of a split, its rows as they were before the first step.
+
+        Returns a number, or a dict of numbers by scorer name.
+        """
         X, truth = rows.part_rows(fit.split, part)
-        if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
+        if not hasattr(estimator, "fit"):  # a candidate of a search that does without scikit-learn
             estimator = estimator.as_estimator()
         if self.search_scorer is None:
             return self.by_name(estimator, X, truth, fit, part)
         from pipelines.sklearn_private import score
 
-        if self.may_write:  # to targets and predictions that others share
+        if self.may_write:  # targets and predictions are shared with other fits
             truth = copy_of(truth)
-        if "?" in self.methods:  # it may look at all
+        if "?" in self.methods:  # it may use the estimator in any way
             X = copy_of(X)
         else:
             estimator = PredictedEstimator(estimator, fit, X, part, self.labels, self.may_write)
@@ -186,11 +201,23 @@ class CandidateScorer:
     def by_name(
         self, estimator: Any, X: Any, truth: np.ndarray, fit: Fit | None = None, part: str = "test"
     ) -> dict[str, Any]:
-        """Return the score, or why there is none, a ``str``, for each name.
+        """Score predictions by each of the names.
 
         Parameters
         ----------
-        fit : has the predictions of these rows; by default the estimator is asked for them
+        estimator : scikit-learn estimator
+        X : rows
+        truth : array of shape (n_samples,)
+            Targets: class codes or numbers.
+        fit : Fit, optional
+            Has the predictions of these rows; by default the estimator predicts.
+        part : str, default "test"
+            The part of the split that the rows are.
+
+        Returns
+        -------
+        dict
+            A float for each name, or a str: why there is no score.
         """
         predicted = PredictedEstimator(
             estimator,
@@ -203,8 +230,10 @@ class CandidateScorer:
         )
         labels = truth if self.labels is None else self.labels[truth]
         if self.search_scorer is None and self.is_accuracy:
-            with suppress(Exception):  # scikit-learn's way says it, and takes half of a short fit
-                if len(predicted.classes_):  # without them that scores no classifier
+            # The quick way; scikit-learn's own takes half of a short fit. If this one fails, that
+            # one follows and reports the error.
+            with suppress(Exception):
+                if len(predicted.classes_):  # scikit-learn refuses a classifier without them
                     return {ACCURACY: accuracy_of(labels, predicted.predict(X))}
         return {
             name: error_line(score).rstrip(".") if isinstance(score, str) else score
@@ -212,7 +241,7 @@ class CandidateScorer:
         }
 
     def failed(self, reason: str, n_rows: int) -> dict[str, Any]:
-        """Return the result of a fit that gave nothing, as ``_fit_and_score`` has it.
+        """The result of a failed fit, in the form of ``_fit_and_score``.
 
         Raises
         ------
@@ -240,7 +269,7 @@ class CandidateScorer:
 
 
 def methods_of(scorer: Any) -> set[str]:
-    """Return methods of an estimator that a scorer of scikit-learn's asks for; "?" if unknown."""
+    """Methods of an estimator that a scorer of scikit-learn's calls; "?" if unknown."""
     from pipelines.sklearn_private import BaseScorer, MultimetricScorer, PassthroughScorer
 
     if isinstance(scorer, MultimetricScorer):
@@ -258,7 +287,7 @@ def methods_of(scorer: Any) -> set[str]:
 
 
 def is_of_metrics(scorer: Any) -> bool:
-    """Whether all that a scorer calls is of scikit-learn's metrics, which write to no argument."""
+    """Whether a scorer calls only scikit-learn's metrics, which never write to their arguments."""
     scorers = getattr(scorer, "_scorers", None)
     if scorers is not None:
         return all(map(is_of_metrics, scorers.values()))
@@ -267,9 +296,16 @@ def is_of_metrics(scorer: Any) -> bool:
 
 
 def predictions_as(dtype: np.dtype[Any], values: Any) -> np.ndarray:
-    """Return what an estimator predicts in the form of targets of that type.
+    """Predictions in the form of the targets: one-dimensional, class codes as integers.
 
-    In one dimension; class codes as such even where they came as floats, flags or objects.
+    Codes that were predicted as floats, booleans or objects are converted if no value changes.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        Type of the targets.
+    values : array-like
+        What ``predict`` returned.
     """
     predicted = np.asarray(values)
     if predicted.ndim == 2 and predicted.shape[1] == 1:
@@ -284,7 +320,7 @@ def predictions_as(dtype: np.dtype[Any], values: Any) -> np.ndarray:
 
 
 def accuracy_of(truth: Any, predicted: Any) -> float:
-    """The accuracy with scikit-learn's bits, and without its checks where they can find nothing."""
+    """The accuracy as scikit-learn computes it, without its checks where these cannot fail."""
     arrays = truth, predicted
     kinds = {part.dtype.kind if type(part) is np.ndarray else "?" for part in arrays}
     if kinds == {"O"} and {type(label) for part in arrays for label in part.flat} == {str}:
@@ -299,7 +335,10 @@ def accuracy_of(truth: Any, predicted: Any) -> float:
 
 
 class PredictedEstimator:
-    """An estimator whose predictions of the rows of a split are known, for a scorer."""
+    """An estimator whose predictions of the rows of a split are known already; for a scorer.
+
+    Other rows, other arguments and other attributes are passed on to the estimator.
+    """
 
     def __init__(
         self,
@@ -317,7 +356,7 @@ class PredictedEstimator:
     def __getattr__(self, name: str) -> Any:
         if name == "classes_" and self._fit.classes is not None:
             return self._labelled(self._fit.classes)
-        attribute = getattr(self._estimator, name)  # where a plain one has none, this has none
+        attribute = getattr(self._estimator, name)  # AttributeError if the estimator has none
         if name not in METHODS:
             return attribute
 
@@ -333,21 +372,21 @@ class PredictedEstimator:
                 values = predictions_as(self._as_targets, values)
             return values if self._fit.predict is None else self._labelled(values)
 
-        predict.__name__ = name  # scikit-learn asks how it is called
+        predict.__name__ = name  # scikit-learn looks at the name
         return predict
 
     def _labelled(self, codes: np.ndarray) -> np.ndarray:
         return codes if self._labels is None else self._labels[codes]
 
     def score(self, X: Any, y: Any = None, **weights: Any) -> float:
-        """Return the estimator's own score, from these predictions where it is a usual one."""
+        """The estimator's own score; from the known predictions if it is a mixin's ``score``."""
         from sklearn.base import ClassifierMixin, RegressorMixin
 
         from pipelines.search.shared import shared_fit_of
 
         final = last_step(self._estimator)
         for mixin in (ClassifierMixin, RegressorMixin):
-            # That of neighbors is the usual one but for rows it does not have here.
+            # The ``score`` of nearest neighbours is the usual one, except that it can do without X.
             if isinstance(final, mixin) and (
                 type(final).score is mixin.score or shared_fit_of(final) is not None
             ):
@@ -361,19 +400,27 @@ class PredictedEstimator:
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the last step of a pipeline; of what is none, the estimator itself."""
+    """The last step of a pipeline; any other estimator itself."""
     return estimator.steps[-1][1] if type(estimator).__name__ == "Pipeline" else estimator
 
 
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Return the names of the scorers of a search, by default that of the task.
+    """Check the scorers of a search and return their names, by default that of the task.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Values of ``--scoring``.
+    data : Dataset
+    of_predictions : bool, default False
+        See ``check_scoring``.
 
     Raises
     ------
     InputError
-        As ``check_scoring`` does; or one of the user's own cannot be used.
+        A scorer cannot be used, see ``check_scoring``; or one of the user's own cannot be loaded.
     """
     code = own_scorer_names(names)
     if of_predictions and code:
@@ -395,19 +442,22 @@ def make_scoring(
 def check_scoring(
     name: str, classes: np.ndarray, task: str = CLASSIFICATION, of_predictions: bool = True
 ) -> None:
-    """Check that a scorer can be used.
+    """Check that one of scikit-learn's scorers can be used.
 
     Parameters
     ----------
-    classes : labels of shape (n_classes,); the scorer is tried on a few made-up rows of them
-    task : "classification" or "regression"
-    of_predictions : whether there are predictions and decision values alone, no probabilities
+    name : str
+    classes : array of shape (n_classes,)
+        Labels; the scorer is tried on a few artificial rows of them.
+    task : {"classification", "regression"}
+    of_predictions : bool, default True
+        Whether candidates provide predictions and decision values only, no probabilities.
 
     Raises
     ------
     InputError
         There is no such scorer, it is for the other task, it needs probabilities, or it cannot
-        score these classes, as ``roc_auc`` cannot more than two.
+        score these classes, as ``roc_auc`` with more than two.
     """
     if name == DEFAULT_SCORING[task]:
         return
@@ -419,7 +469,7 @@ def check_scoring(
             f"{opt('scoring')} must be a scorer that scikit-learn knows, got {name!r}; {way_out}"
         )
     scorer = get_scorer(name)
-    # Nothing public tells what a score is of.
+    # No public attribute tells the task of a scorer, but the module of its function does.
     module = scorer._score_func.__module__.rsplit(".", 1)[-1]
     of_clusters = module.endswith("supervised") and not of_predictions
     if of_clusters or (module == "_regression") == (task == CLASSIFICATION):
@@ -452,19 +502,25 @@ def check_scoring(
 
 
 def expected_calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean distance between certainty and accuracy over bins of certainty.
+    """The expected calibration error: the mean gap between certainty and accuracy.
 
-    Guo et al., On calibration of modern neural networks (ICML 2017): rows are put
-    in 15 bins of equal width by the probability of their most probable class.
+    Rows are put in 15 bins of equal width by their certainty, the probability of the most probable
+    class; the gaps of the bins are weighted by their numbers of rows.
 
     Parameters
     ----------
     probabilities : array of shape (n_samples, n_classes)
-    truth : int array of shape (n_samples,), class codes
+    truth : int array of shape (n_samples,)
+        Class codes.
 
     Returns
     -------
-    float, a fraction in [0, 1]
+    float
+        A fraction in [0, 1].
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger, On calibration of modern neural networks, ICML, 2017.
     """
     certainty = probabilities.max(axis=1)
     is_right = probabilities.argmax(axis=1) == truth
@@ -474,7 +530,7 @@ def expected_calibration_error(probabilities: np.ndarray, truth: np.ndarray) -> 
 
 
 def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean negative natural logarithm of the true class's probability."""
+    """The mean negative natural logarithm of the probability of the true class."""
     from sklearn import metrics
 
     return float(metrics.log_loss(truth, probabilities, labels=range(probabilities.shape[1])))

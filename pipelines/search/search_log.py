@@ -1,4 +1,4 @@
-"""What was searched in a process: which search, how many fits it asked for and were made."""
+"""A log of the searches of a process: which ones, and how many fits they asked for and took."""
 
 from __future__ import annotations
 
@@ -8,25 +8,41 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-SKIPPED = ("sklearn", "joblib", "pipelines", "imblearn", "skopt")  # packages that are no script
+SKIPPED = (
+    "sklearn",
+    "joblib",
+    "pipelines",
+    "imblearn",
+    "skopt",
+)  # packages between the script and joblib
 
 
 @dataclass
 class SearchEntry:
-    """A search, with all calls that it made.
+    """A search and how many fits it took.
 
     Attributes
     ----------
-    name : of its class or function
-    estimator : what it fits
-    script_line : file and line of the script that called it
-    n_asked, n_made, n_kept : fits that were asked for; made; and taken from an earlier run
-    seconds : wall time
-    shared : names of the work that fits shared
-    n_at_limit : fits that share work and ended at a limit of iterations
-    reason : why nothing was shared, where that is known
-    note : what else is to be said
-    times : how often it was called
+    name : str
+        Its class or function.
+    estimator : str
+        Name of the estimator that it fits.
+    script_line : str
+        File and line of the script that called it.
+    n_asked, n_made, n_kept : int
+        Fits that were asked for, computed, and taken from an earlier run.
+    seconds : float
+        Wall-clock time.
+    shared : set of str
+        Names of the work that fits shared.
+    n_at_limit : int
+        Shared fits that ended at a limit of iterations.
+    reason : str
+        Why nothing was shared, if that is known.
+    note : str
+        A remark for the user.
+    times : int
+        How often it was called.
     """
 
     name: str
@@ -44,7 +60,7 @@ class SearchEntry:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from other searches of a script."""
+        """A key that is equal for repeated calls of the same search in a script."""
         return self.name, self.estimator, self.script_line
 
     def __str__(self) -> str:
@@ -57,7 +73,7 @@ class SearchEntry:
         )
 
     def add(self, entry: SearchEntry) -> None:
-        """Count a further call of the same search."""
+        """Add the numbers of a further call of the same search."""
         self.n_asked += entry.n_asked
         self.n_made += entry.n_made
         self.n_kept += entry.n_kept
@@ -76,7 +92,7 @@ class SearchLog:
         self.entries: list[SearchEntry] = []
 
     def by_search(self) -> list[SearchEntry]:
-        """The searches; those that a script called several times, as in a loop, as one entry."""
+        """An entry per search; repeated calls, as in a loop, are added up."""
         entry_by_key = dict[tuple[str, str, str], SearchEntry]()
         for entry in self.entries:
             if entry.key in entry_by_key:
@@ -90,7 +106,7 @@ class SearchLog:
         return [str(entry) for entry in self.by_search()]
 
     def table(self) -> list[str]:
-        """A table of the searches: lines of text, the first the heading."""
+        """A table of the searches, as aligned lines of text; the first is the header."""
         rows = [("search", "estimator", "at", "asked", "kept", "made", "seconds", "shared")]
         rows += [
             (
@@ -116,7 +132,10 @@ def _aligned(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
 
 
 def entry_of(estimator: Any) -> SearchEntry:
-    """The search whose fits joblib is given on this thread, by the functions that call."""
+    """An entry for the search whose fits joblib has just been given on this thread.
+
+    Its name and the line of the script are found in the stack of calling functions.
+    """
     name, is_class = "search", False
     caller: FrameType | None = sys._getframe(1)
     while caller is not None:
@@ -128,7 +147,7 @@ def entry_of(estimator: Any) -> SearchEntry:
         if not is_class and (hasattr(search, "_run_search") or selects):
             name, is_class = type(search).__name__, True
         elif not is_class and module.startswith("sklearn.model_selection") and search is None:
-            function = caller.f_code.co_name  # the outermost is what the script calls
+            function = caller.f_code.co_name  # the outermost one is the script's call
             name = name if function.startswith(("_", "<")) else function
         caller = caller.f_back
     script_line = ""
@@ -138,7 +157,7 @@ def entry_of(estimator: Any) -> SearchEntry:
 
 
 def label_of(estimator: Any) -> str:
-    """What a line calls an estimator: its class, of a pipeline those of its steps."""
+    """A short name of an estimator: its class, or the classes of a pipeline's steps."""
     steps = getattr(estimator, "steps", None)
     if type(estimator).__name__ == "Pipeline" and steps:
         return " + ".join(label_of(step) for _, step in steps)

@@ -1,9 +1,9 @@
-"""Spaces of candidates: lists and distributions of parameters, in branches, and draws from them.
+"""Search spaces: lists and distributions of parameter values, in branches, and draws from them.
 
-A space is a list of branches, each of which gives every parameter of its own a distribution, as
-scikit-learn's list of grids does; parameters of one branch need have no meaning in another. Every
-distribution maps a point of the unit interval to a value, so that evenly spread points (Sobol), a
-generator of random numbers and samplers of others draw from the same objects.
+A space is a list of branches, as scikit-learn's list of grids is. Each branch has a distribution
+for every parameter of its own, which need not exist in another branch. Every distribution maps
+points of the unit interval to values, so that evenly spread points (Sobol), random generators and
+samplers of other packages draw from the same objects.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from pipelines.errors import InputError, opt
 
-N_ITER = 60  # candidates that are drawn where no number is given
-MOST_TRIES = 20  # draws for each candidate that is to differ from all others
-MOST_COUNTED = 2**62  # combinations of lists that a place can number
+N_ITER = 60  # candidates that are drawn by default
+MOST_TRIES = 20  # draws per wanted candidate, as some repeat earlier ones
+MOST_COUNTED = 2**62  # combinations of lists that a 64-bit index can number
 
-Point = dict[str, Any]  # a value of each parameter
+Point = dict[str, Any]  # a value for each parameter
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,13 @@ class Bounds:
 
     Attributes
     ----------
-    value_type : what is to be suggested: a float or an int between bounds, both included; one of
-        ``n`` places of a list; or a point of the unit interval, which ``Distribution.at`` maps
-    low, high : the bounds; of a list the first and last place
-    log : whether the logarithm is what is uniform
+    value_type : {"float", "int", "place", "unit"}
+        What the sampler is to suggest: a number between the bounds, both included; the index of a
+        value in a list; or a point of the unit interval, which ``Distribution.at`` maps.
+    low, high : float
+        The bounds; for a list the first and the last index.
+    log : bool
+        Whether the logarithm is uniform.
     """
 
     value_type: Literal["float", "int", "place", "unit"]
@@ -45,30 +48,30 @@ class Bounds:
 
 
 class Distribution(ABC):
-    """What values a parameter has, and how likely."""
+    """The values that a parameter may have, and how likely they are."""
 
     @abstractmethod
     def at(self, u: float) -> Any:
-        """The value at a point of [0, 1): the inverse of the distribution function."""
+        """The value at a point of [0, 1): the quantile function of the distribution."""
 
     @property
     def bounds(self) -> Bounds:
-        """See ``Bounds``; what ``at`` alone can tell is suggested as a point."""
+        """See ``Bounds``; by default a point of the unit interval is suggested."""
         return Bounds("unit", 0.0, 1.0)
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """Draw a value."""
+        """Draw a value at random."""
         return self.at(float(generator.random()))
 
 
 def rounded(value: float) -> float:
-    """A number to as many digits as tables show."""
+    """A number rounded to 6 significant digits, as tables show it."""
     return float(f"{value:.6g}")
 
 
 @dataclass(frozen=True)
 class Choice(Distribution):
-    """A list of values, each as likely as the others."""
+    """A list of equally likely values."""
 
     values: tuple[Any, ...]
 
@@ -85,13 +88,15 @@ class Choice(Distribution):
 
 @dataclass(frozen=True)
 class Range(Distribution):
-    """Numbers between bounds, both included: uniform, or of uniform logarithms.
+    """Numbers between two bounds, both included, uniform by themselves or by their logarithms.
 
     Attributes
     ----------
     low, high : float
-    log : whether the logarithm is uniform
-    whole : whether the numbers are whole ones
+    log : bool, default False
+        Whether the logarithm is uniform.
+    whole : bool, default False
+        Whether the numbers are integers.
     """
 
     low: float
@@ -100,7 +105,7 @@ class Range(Distribution):
     whole: bool = False
 
     def at(self, u: float) -> float:
-        """See ``Distribution``; a whole number stands for all that is nearest to it."""
+        """See ``Distribution``; an integer stands for the interval of width 1 around it."""
         half = 0.5 if self.whole else 0.0
         low, high = self.low - half, self.high + half
         if self.log:
@@ -123,7 +128,7 @@ class Range(Distribution):
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """Numbers about a mean."""
+    """Normally distributed numbers."""
 
     mean: float
     std: float
@@ -140,16 +145,18 @@ class Normal(Distribution):
 
 @dataclass(frozen=True)
 class FrozenDistribution(Distribution):
-    """A frozen distribution of ``scipy.stats``, or what else has ``rvs(random_state=...)``."""
+    """A frozen distribution of ``scipy.stats``, or any object with ``rvs(random_state=...)``."""
 
     distribution: Any
 
     def at(self, u: float) -> Any:
-        """See ``Distribution``; what has no ``ppf`` draws from a generator that the point seeds."""
+        """See ``Distribution``; without ``ppf``, a generator that the point seeds draws a value."""
         if hasattr(self.distribution, "ppf"):
             from scipy.stats import rv_discrete
 
-            value = self.distribution.ppf(u or 2.0**-54)  # 0 may lie below what it gives
+            value = self.distribution.ppf(
+                u or 2.0**-54
+            )  # not at 0, as that may lie below the support
             is_whole = isinstance(getattr(self.distribution, "dist", None), rv_discrete)
             return int(value) if is_whole else float(value)
         return self.draw(np.random.default_rng(int(u * 2**53)))
@@ -165,7 +172,17 @@ class FrozenDistribution(Distribution):
 
 @dataclass(frozen=True)
 class Format:
-    """A distribution as it is written: ``{kind: [first, second]}``."""
+    """How a distribution is written, ``{keyword: [first, second]}``.
+
+    Attributes
+    ----------
+    rule : str
+        What the two numbers must be, for errors.
+    holds : callable
+        Function of the two numbers that returns whether they satisfy the rule.
+    make : callable
+        Function of the two numbers that returns the distribution.
+    """
 
     rule: str
     holds: Any
@@ -191,7 +208,7 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Branch:
-    """Parameters that go together, and the values that each may have."""
+    """Parameters that belong together, and the distribution of each."""
 
     parameters: Mapping[str, Distribution]
 
@@ -204,7 +221,7 @@ class Branch:
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """Those of its parameters that no list holds."""
+        """The parameters that have a distribution other than a list of values."""
         return {
             name: values
             for name, values in self.parameters.items()
@@ -212,12 +229,12 @@ class Branch:
         }
 
     def with_parameters(self, parameters: Mapping[str, Distribution]) -> Branch:
-        """The branch with further parameters, or others in the place of its own."""
+        """The branch with further parameters, or with some of its own replaced."""
         return Branch({**self.parameters, **parameters})
 
     @property
     def size(self) -> int:
-        """How many combinations its lists have."""
+        """The number of combinations of its lists."""
         return math.prod(len(values.values) for values in map(_list, self.parameters.values()))
 
     def combinations(self) -> Iterator[Point]:
@@ -228,7 +245,7 @@ class Branch:
             yield dict(zip(self.parameters, values, strict=True))
 
     def combination(self, index: int) -> Point:
-        """The combination at a place of ``combinations``."""
+        """The combination at an index of ``combinations``, without making the others."""
         point: Point = {}
         for name in reversed(list(self.parameters)):
             values = _list(self.parameters[name]).values
@@ -237,13 +254,13 @@ class Branch:
         return {name: point[name] for name in self.parameters}
 
     def draw(self, generator: np.random.Generator) -> Point:
-        """Draw a value of each parameter."""
+        """Draw a value for each parameter at random."""
         return {
             name: distribution.draw(generator) for name, distribution in self.parameters.items()
         }
 
     def at(self, point: Sequence[float] | np.ndarray) -> Point:
-        """The values at a point of the unit cube, which has a side for each parameter."""
+        """The values at a point of the unit cube, which has a dimension for each parameter."""
         named = zip(self.parameters.items(), point, strict=True)
         return {name: distribution.at(float(u)) for (name, distribution), u in named}
 
@@ -254,20 +271,27 @@ def _list(distribution: Distribution) -> Choice:
 
 
 def distribution_of(name: Any, value: Any, where: str = "") -> Distribution:
-    """The distribution of a parameter as a grid, a file or a caller has it.
+    """Read the distribution of a parameter from a grid, a file or a caller.
 
     Parameters
     ----------
-    name : of the parameter
-    value : a list; ``{log: [low, high]}``, ``uniform``, ``int``, ``log_int``, all bounds included,
-        or ``{normal: [mean, standard deviation]}``; an object with ``rvs``, such as a frozen
-        distribution of scipy; or anything else, which is the one value of a list
-    where : begins the message of an error
+    name : str
+        Name of the parameter.
+    value : Any
+        A list of values; a mapping ``{log: [low, high]}``, or with ``uniform``, ``int`` or
+        ``log_int``, bounds included; ``{normal: [mean, standard deviation]}``; an object with
+        ``rvs``, such as a frozen distribution of scipy; or any other object, the only value.
+    where : str
+        Beginning of error messages.
+
+    Returns
+    -------
+    Distribution
 
     Raises
     ------
     InputError
-        A list is empty, or a distribution is none.
+        The list is empty, or the distribution is malformed.
     """
     if isinstance(value, Distribution):
         return value
@@ -298,7 +322,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _read_distribution(name: Any, keyword: str, numbers: Any, where: str) -> Distribution:
-    """Read ``{kind: [first, second]}``."""
+    """Read a distribution that is written ``{keyword: [first, second]}``; see ``Format``."""
     text = f"{{{keyword}: {numbers}}}"
     if keyword not in FORMATS:
         raise InputError(
@@ -320,18 +344,33 @@ def _read_distribution(name: Any, keyword: str, numbers: Any, where: str) -> Dis
 def draw(
     branches: Sequence[Branch], n: int, seed: Sequence[int], sampler: str = "plain"
 ) -> list[Point]:
-    """Draw candidates, no two alike.
+    """Draw distinct points of a search space.
 
-    Where all parameters have lists, the draws are from all combinations, without replacement: all
-    of them where there are no more. Else each draw is from one branch, all equally likely.
+    If all parameters have lists, points are drawn from their combinations without replacement; if
+    there are no more than ``n``, all are returned. Else each point is drawn from one branch, all
+    branches being equally likely.
 
     Parameters
     ----------
-    n : how many; there are fewer where no more differ
-    seed : of the generator, which depends on nothing else
-    sampler : "plain", each by itself; "sobol", scrambled Sobol points of the unit cube of each
-        branch (``scipy.stats.qmc``; Sobol, USSR Comput. Math. Math. Phys. 7, 1967; Owen, Ann.
-        Statist. 25, 1997), which fill it evenly
+    branches : sequence of Branch
+    n : int
+        Number of points; fewer are returned if not enough differ.
+    seed : sequence of int
+        Seed of the generator; the draws depend on nothing else.
+    sampler : {"plain", "sobol"}
+        "plain" draws each point independently; "sobol" takes scrambled Sobol points of the unit
+        cube of each branch (``scipy.stats.qmc``), which fill it evenly.
+
+    Returns
+    -------
+    list of dict
+        A value for each parameter.
+
+    References
+    ----------
+    Sobol, On the distribution of points in a cube and the approximate evaluation of integrals,
+    USSR Computational Mathematics and Mathematical Physics 7, 1967.
+    Owen, Scrambled net variance for integrals of smooth functions, Annals of Statistics 25, 1997.
     """
     generator = np.random.default_rng(list(seed))
     if not any(branch.distributions for branch in branches):
@@ -351,7 +390,7 @@ def draw(
 
 
 def _combination(branches: Sequence[Branch], index: int) -> Point:
-    """The combination at a place among those of all branches."""
+    """The combination at an index among those of all branches."""
     for branch in branches:
         if index < branch.size:
             return branch.combination(index)
@@ -365,7 +404,7 @@ def _plain(branches: Sequence[Branch], generator: np.random.Generator) -> Iterat
 
 
 def _sobol(branches: Sequence[Branch], generator: np.random.Generator) -> Iterator[Point]:
-    """Draw from one branch after the other, each at the next of its own points."""
+    """Draw from the branches in turn, each at the next of its own Sobol points."""
     points = [unit_points(len(branch.parameters), generator) for branch in branches]
     while True:
         for branch, branch_points in zip(branches, points, strict=True):
@@ -373,7 +412,7 @@ def _sobol(branches: Sequence[Branch], generator: np.random.Generator) -> Iterat
 
 
 def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Scrambled Sobol points of a unit cube, without end, each of shape (n_dimensions,)."""
+    """Scrambled Sobol points of a unit cube, an endless sequence; each of shape (n_dimensions,)."""
     from scipy.stats.qmc import Sobol
 
     if not n_dimensions:
@@ -385,7 +424,13 @@ def unit_points(n_dimensions: int, generator: np.random.Generator) -> Iterator[n
 
 
 def refuse_distributions(branches: Mapping[str, Sequence[Branch]], strategy: str) -> None:
-    """Refuse distributions where every value is to be tried."""
+    """Refuse distributions for a strategy that tries every value.
+
+    Raises
+    ------
+    InputError
+        A parameter has a distribution.
+    """
     for label, label_branches in branches.items():
         for branch in label_branches:
             for name, values in branch.distributions.items():

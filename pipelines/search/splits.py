@@ -1,4 +1,4 @@
-"""``--cv``: which rows train and which validate."""
+"""``--cv``: splits of the rows into training and validation rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from pipelines.errors import InputError, opt
 from pipelines.search.shared.base import Split
 from pipelines.search.tasks import CURVE, INNER, OUTER, SEARCH
 
-CURVE_FRACTIONS = (0.1, 0.2, 0.4, 0.6, 0.8)  # of the training rows, for a learning curve
+CURVE_FRACTIONS = (0.1, 0.2, 0.4, 0.6, 0.8)  # fractions of the training rows, for a learning curve
 CV_METHODS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
 class SplitsOfStages(dict[tuple[str, float], list[Split]]):
-    """The splits of every stage and share; those of a share of the rows are made when asked for.
+    """The splits by stage and fraction of the rows; those of a fraction are made on demand.
 
-    These are the splits of the stage without the rows that are not among the share, which is drawn
-    once: so splits have the rows in common that they had, and groups stay together.
+    They are the splits of the stage, restricted to a random subset of the rows. So every row stays
+    on its side of a split, and groups stay together.
+
+    Parameters
+    ----------
+    splits : mapping of (str, float) to list of Split
+        Splits by stage and fraction.
+    y : array of shape (n_rows,)
+        Targets; a subset has the classes in proportion.
+    task : {"classification", "regression"}
+    seed : int
+        Decides the subsets.
     """
 
     def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:
@@ -40,9 +50,9 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
         return self[key]
 
     def _rows(self, fraction: float) -> np.ndarray:
-        """Whether each row is of a share; of the smaller of two shares all are of the larger."""
+        """Whether each row is in the subset of a fraction; larger subsets contain smaller ones."""
         order = np.random.default_rng(self.seed).permutation(len(self.y))
-        position = np.empty(len(self.y))  # of each row among those of its class, from 0 to 1
+        position = np.empty(len(self.y))  # of each row within its class, from 0 to 1
         groups = [order]
         if self.task == CLASSIFICATION:
             groups = [order[self.y[order] == code] for code in np.unique(self.y)]
@@ -60,11 +70,33 @@ def make_splits(
     nested: int | None,
     learning_curve: bool,
 ) -> SplitsOfStages:
-    """The splits of every stage.
+    """Make the splits of every stage of a run.
 
-    ``SEARCH`` has those of the cross-validation, ``CURVE`` the same with shares of their
-    training rows; ``OUTER`` the outer folds of a nested one, and ``INNER`` those within, one
-    outer fold after the other.
+    ``SEARCH`` has the splits of the cross-validation, and ``CURVE`` the same splits with fractions
+    of their training rows. ``OUTER`` has the outer folds of a nested cross-validation, and
+    ``INNER`` the splits within them, one outer fold after the other.
+
+    Parameters
+    ----------
+    data : Dataset
+    cv : str
+        See ``splits_of``.
+    n_folds : int
+    n_repeats : int
+        Repeats of a repeated cross-validation.
+    seed : int
+    nested : int or None
+        Number of outer folds; None for no nested cross-validation.
+    learning_curve : bool
+
+    Returns
+    -------
+    SplitsOfStages
+
+    Raises
+    ------
+    InputError
+        The rows cannot be split so, or ``nested`` is combined with the user's own function.
     """
     X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
     classes = data.classes if len(data.classes) else None
@@ -112,21 +144,32 @@ def splits_of(
     task: str,
     classes: np.ndarray | None = None,
 ) -> list[Split]:
-    """Return training and validation rows of every fold.
+    """The training and validation rows of every fold.
 
     Parameters
     ----------
-    kind : str
-        ``"stratified"``, ``"kfold"`` (shuffled), ``"repeated"`` (either of them by the task,
-        ``n_repeats`` times), ``"group"`` (a group is never on both sides), ``"time"`` (rows
-        are in their order, what is to come is validated), ``"auto"`` (stratified for classes,
-        else kfold), or ``"FILE.py:function"`` of X, y and groups, which gives pairs of index
-        arrays or a splitter.
-    X : rows of the search
-    y : class codes or numbers, of shape (n_rows,)
-    groups : of shape (n_rows,), or None
-    task : "classification" or "regression"
-    classes : labels, to name one in an error
+    cv : str
+        ``"stratified"``; ``"kfold"``, shuffled; ``"repeated"``, either of them by the task,
+        ``n_repeats`` times; ``"group"``, a group is never on both sides; ``"time"``, rows are in
+        order of time and later ones validate; ``"auto"``, stratified for classes, else kfold; or
+        ``"FILE.py:function"`` of X, y and groups, which returns pairs of index arrays or a
+        splitter.
+    n_folds : int
+    n_repeats : int
+    seed : int
+    X : array or DataFrame
+        Rows of the search.
+    y : array of shape (n_rows,)
+        Class codes or numbers.
+    groups : array of shape (n_rows,) or None
+    task : {"classification", "regression"}
+    classes : array, optional
+        Labels, to name a class in an error.
+
+    Returns
+    -------
+    list of (array, array)
+        Row numbers.
 
     Raises
     ------
@@ -150,7 +193,7 @@ def splits_of(
         ]
     if cv == "stratified":
         return make_folds(y, n_folds, seed, classes)
-    from sklearn import model_selection  # here, as the folds above do without
+    from sklearn import model_selection  # imported here, as the folds above need no scikit-learn
 
     n, what = len(y), "rows"
     if cv == "group":
@@ -174,7 +217,7 @@ def _of_function(cv: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> l
         )
     function = load_object("cv", cv)
     try:
-        X, y, groups = map(copy_of, (X, y, groups))  # which it may write to
+        X, y, groups = map(copy_of, (X, y, groups))  # the function may write to them
         result = function(X, y, groups)
         result = result.split(X, y, groups) if hasattr(result, "split") else result
         splits = [(np.asarray(train), np.asarray(test)) for train, test in result]
@@ -196,12 +239,18 @@ def _of_function(cv: str, X: Any, y: np.ndarray, groups: np.ndarray | None) -> l
 def shorten_training(
     split: Split, fraction: float, y: np.ndarray, task: str, in_order: bool, seed: int
 ) -> Split:
-    """Return the split with a share of its training rows; classes keep their proportions.
+    """The split with a fraction of its training rows; classes keep their proportions.
 
     Parameters
     ----------
+    split : (array, array)
+        Training and validation rows.
+    fraction : float
+    y : array of shape (n_rows,)
+    task : {"classification", "regression"}
     in_order : bool
-        Whether rows are in the order of time: then the latest are kept.
+        Whether rows are in order of time: then the latest training rows are kept.
+    seed : int
     """
     train, test = split
     n = max(2, round(fraction * len(train)))

@@ -1,8 +1,8 @@
-"""The same model on a GPU: cuML's estimators in the place of scikit-learn's.
+"""The same model on a GPU: cuML's estimators in place of scikit-learn's.
 
-One is taken where cuML converts scikit-learn's with its parameters, by ``from_sklearn``; why it
-was taken, or was not, is said with every row. (``cuml.accel`` converts by the same rules, but for
-all of a process, and only its log knows what ran where.)
+An estimator is replaced if cuML's ``from_sklearn`` converts it with its parameters; every row says
+why it was replaced, or why not. ``cuml.accel`` converts by the same rules, but for a whole process,
+and only its log tells what ran where.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-MOST_CHARACTERS = 200  # characters of an error
+MOST_CHARACTERS = 200  # of an error message
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """An estimator in the place of another.
+    """The estimator that is fitted for a candidate: another implementation, or its own.
 
     Attributes
     ----------
-    estimator : unfitted
-    implementation : "scikit-learn", "cuml", "xgboost on the GPU", or the estimator's own package
-    reason : why
+    estimator : scikit-learn estimator
+        Unfitted.
+    implementation : str
+        "scikit-learn", "cuml", "xgboost on the GPU", or the estimator's own package.
+    reason : str
+        Why this one.
+    replaced : bool, default False
+        Whether it differs from the candidate's own.
     """
 
     estimator: Any
@@ -32,12 +37,19 @@ class Substitute:
 
 
 def substitute(estimator: Any, device: str) -> Substitute:
-    """Return the implementation to use on a device; call it where that is fitted.
+    """Choose the implementation of an estimator for a device.
+
+    Call it in the process that fits, as cuML looks for its GPU.
 
     Parameters
     ----------
-    estimator : unfitted; of a pipeline the last step is replaced
+    estimator : scikit-learn estimator
+        Unfitted; of a pipeline the last step is replaced.
     device : {"cpu", "gpu"}
+
+    Returns
+    -------
+    Substitute
     """
     if not hasattr(estimator, "fit"):  # of a search that does without scikit-learn
         return Substitute(estimator, "", "")
@@ -71,9 +83,7 @@ def substitute(estimator: Any, device: str) -> Substitute:
     try:
         gpu_estimator = getattr(import_module(module), name).from_sklearn(estimator)
     except Exception as error:  # it has no such class, lacks a parameter, or finds no driver
-        message = " ".join(str(error).split())[
-            :MOST_CHARACTERS
-        ]  # cupy's have a frame of many lines
+        message = " ".join(str(error).split())[:MOST_CHARACTERS]  # cupy's are long and framed
         return replace(no_substitute, reason=f"not by {path}: {message or type(error).__name__}")
     if name == "SVC":  # scikit-learn's is one-vs-one whatever shape its decision values have
         gpu_estimator.set_params(decision_function_shape="ovo")

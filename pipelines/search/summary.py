@@ -1,4 +1,4 @@
-"""What the console says of the result of a search: of any, and of ``cross_validate``."""
+"""Lines of console output on the result of a search, and of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pipelines.run_folder.measures import Measure, measure_of
 from pipelines.run_folder.record import splits_in_words, splits_of_best_in_words
 from pipelines.run_folder.statistics import interval
 
-MOST_PARTS = 100  # a share of the rows is read as 1/3, beyond as a percentage
+MOST_PARTS = 100  # largest denominator of a fraction such as 1/3; others are shown as percentages
 
 
 def validation_lines(record: Mapping[str, Any]) -> list[str]:
-    """Return what ``cross_validate`` found: the best, how it compares, what was shared."""
+    """The lines on a run of ``cross_validate``: the best candidate, the others, the fits."""
 
     def parameters(candidate: Mapping[str, Any]) -> str:
         named_values = candidate["parameters"].items()
@@ -54,7 +54,7 @@ def validation_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Give what a strategy spent and gave up, and what a time budget left; nothing of a grid."""
+    """Lines on what a strategy fitted and gave up, and what there was no time for."""
     if (strategy := record.get("strategy")) is None:
         return
     n = f"{strategy['n_candidates']:,} candidates"
@@ -77,7 +77,7 @@ GIVING_UP = ("race", "halving")  # strategies
 
 
 def untried_in_words(record: Mapping[str, Any]) -> str:
-    """Say what was not tried as time ended; nothing where all was."""
+    """What was not tried because time ended, in words; empty if all was tried."""
     strategy = record.get("strategy") or {}
     n_part, n_none = strategy.get("n_out_of_time", 0), strategy.get("n_not_tried", 0)
     if not n_part and not n_none:
@@ -94,27 +94,27 @@ def untried_in_words(record: Mapping[str, Any]) -> str:
 
 
 def fraction_in_words(row_fraction: float) -> str:
-    """A share as it is read: ``1/3``, ``4.17 %``."""
+    """A fraction of the rows in words: ``1/3``, ``4.17 %``."""
     fraction = Fraction(row_fraction).limit_denominator(MOST_PARTS)
     is_near = math.isclose(fraction, row_fraction, rel_tol=1e-6)
     return str(fraction) if is_near else f"{100 * row_fraction:.3g} %"
 
 
 def cv_line(measure: Measure, mean: float, std: float | None) -> str:
-    """Return the cross-validated error, or the name of another measure and what it is."""
+    """The line on the cross-validated error, or on another score with its name."""
     label = "cv error   " if measure.is_error else f"cv score   {measure.name} "
     return label + measure.mean_and_spread(mean, std)
 
 
 def of_splits(record: Mapping[str, Any]) -> str:
-    """What the scores of the best are of: ``(standard deviation of 5 folds)``."""
+    """Words on the spread of the best score: ``(standard deviation of 5 folds)``."""
     best = record["best"]
     has_one = best.get("score_std", best.get("error_std")) is None
     return f"({'' if has_one else 'standard deviation of '}{splits_of_best_in_words(record)})"
 
 
 def nested_lines(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
-    """Give the estimate of a nested cross-validation, where there is one."""
+    """The line on a nested cross-validation, if there was one."""
     if nested := record.get("nested"):
         score = measure.mean_and_spread(nested["score_mean"], nested["score_std"])
         yield (
@@ -124,7 +124,7 @@ def nested_lines(record: Mapping[str, Any], measure: Measure) -> Iterator[str]:
 
 
 def test_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Give the error of the test rows, and the scores that are no error."""
+    """Lines on the test rows: their error, and other scores."""
     scores = (record.get("test_scores") or {}).items()
     measured_scores = [(measure_of(name), score) for name, score in scores if score is not None]
     if score_texts := [

@@ -1,7 +1,7 @@
-"""The tasks of searches, as their strategies ask for them.
+"""Feeds a runner the tasks of searches as their strategies ask for them.
 
-A ``TaskFeed`` stands between strategies, which know places and rows, and the runner, which knows
-tasks: it makes tasks of what is asked for, leaves out what is done, and tells strategies the rows.
+A ``TaskFeed`` stands between strategies, which know candidates by number, and the runner, which
+knows tasks: it turns requests into tasks, leaves out what is done, and tells strategies the rows.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from pipelines.search.tasks import CellKey, Problem, Row, Task, cell_key_of, mak
 
 @dataclass(eq=False)
 class StrategySearch:
-    """A search with the strategy that says what is tried.
+    """A search with the strategy that decides what is tried.
 
     Attributes
     ----------
-    stage : its name
-    first_split : number of the first of its splits among those of the stage
+    stage : str
+        Name of the stage, such as "search".
+    strategy : Strategy
+    first_split : int, default 0
+        Number of its first split among the splits of the stage.
     """
 
     stage: str
@@ -38,22 +41,22 @@ class StrategySearch:
     first_split: int = 0
 
     def request(self, request: Request) -> Request:
-        """A request of the strategy, by the stage's numbers of splits."""
+        """A request of the strategy, with the split numbers of the stage."""
         splits = tuple(self.first_split + split for split in request.splits)
         return replace(request, splits=splits)
 
     def cell_key(self, cell: Cell) -> CellKey:
-        """The place of a cell of the strategy."""
+        """The key of a cell of the strategy among all rows of the run."""
         candidate, split, fraction = cell
         return self.stage, candidate, self.first_split + split, fraction
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a cell that its strategy asked for has no row."""
+        """Whether a cell that the strategy asked for has no row yet."""
         return bool(self.strategy.requested_cells.keys() - self.strategy.rows.keys())
 
     def tell(self, rows: Iterable[Row]) -> None:
-        """Tell the strategy those rows that are of its search."""
+        """Tell the strategy those of the rows that belong to its search."""
         first, n = self.first_split, self.strategy.scope.n_splits
         self.strategy.tell(
             row | {"split": row["split"] - first}
@@ -64,15 +67,18 @@ class StrategySearch:
 
 @dataclass(eq=False)
 class TaskFeed:
-    """Hands out the tasks of several searches; a runner asks it while it runs.
+    """Hands out the tasks of several searches; a runner asks it for more while it runs.
 
     Attributes
     ----------
-    problem : with the candidates that were drawn since it was scattered, too
+    problem : Problem
+        Includes the candidates that were drawn after it was scattered to the workers.
+    searches : sequence of StrategySearch
     n_workers : int
-    done : rows that are there, by their places
-    budget : of time; None for as long as it takes
-    _begun_tasks : the tasks that are not done, by their names
+    done : dict of CellKey to row
+        Rows that have arrived.
+    budget : Budget, optional
+        Time budget of the run; None for no limit.
     """
 
     problem: Problem
@@ -90,12 +96,12 @@ class TaskFeed:
         self._tell_strategies(self.done.values())
 
     def __call__(self, n_left: int) -> list[Task]:
-        """The tasks that are to be run beside those ``n_left`` that are not done."""
+        """The next tasks to run, while ``n_left`` earlier ones are unfinished."""
         numbers = range(len(self.searches))
         requested_tasks = list(
             alternating([list(self._requested_tasks(number)) for number in numbers])
         )
-        if self.budget is not None:  # begun in the order in which they are wanted
+        if self.budget is not None:  # tasks are begun in the order of the requests
             by_algorithm: dict[str, list[Task]] = {}
             for task in requested_tasks:
                 by_algorithm.setdefault(task.label, []).append(task)
@@ -111,14 +117,15 @@ class TaskFeed:
         return tasks
 
     def add(self, stage: str, candidate: Candidate, group: CandidateGroup) -> int:
-        """Take up a candidate that was drawn while the search runs; its place."""
+        """Add a candidate that was drawn during the search; returns its number."""
         part = self.problem.of(stage)
         index = len(part.candidates)
         new_problem = part.with_drawn([candidate], [replace(group, members=(index,))])
         if stage in self.problem.parts:
             new_problem = replace(self.problem, parts={**self.problem.parts, stage: new_problem})
         self.problem = new_problem
-        # A fit that failed before and does not now changes what is drawn: those rows are of others.
+        # On resume a fit that failed before may succeed, and then other candidates are drawn: rows
+        # that an earlier session left under this number belong to another candidate.
         for key, row in list(self.done.items()):
             if key[:2] == (stage, index) and row["params"] != candidate.text:
                 del self.done[key]
@@ -128,7 +135,14 @@ class TaskFeed:
         return index
 
     def tell(self, rows: Iterable[Row], event: Outcome[Any] | ProgressEvent | None = None) -> None:
-        """Take in new rows, and what they took."""
+        """Record new rows, and tell the budget and the strategies.
+
+        Parameters
+        ----------
+        rows : iterable of row
+        event : Outcome or ProgressEvent, optional
+            What brought them, with the time that they took.
+        """
         rows = list(rows)
         if event is not None:
             name = event.task if isinstance(event, ProgressEvent) else event.task.name
@@ -142,7 +156,7 @@ class TaskFeed:
 
     @property
     def rows(self) -> dict[CellKey, Row]:
-        """The rows that the strategies asked for, those that are there."""
+        """The rows so far of all cells that the strategies asked for."""
         keys = (
             search.cell_key(cell)
             for search in self.searches
@@ -152,22 +166,22 @@ class TaskFeed:
 
     @property
     def waiting(self) -> Sequence[Task]:
-        """The tasks that are wanted and were not begun."""
+        """Tasks that were asked for and not begun yet."""
         return self._queue
 
     @property
     def is_open(self) -> bool:
-        """Whether a strategy may ask for more, by rows that are to come."""
+        """Whether a strategy may ask for more once further rows arrive."""
         return bool(self._open_searches)
 
     @property
     def seconds_left(self) -> float:
-        """Until the last task has to end."""
+        """Seconds until the last task has to end; infinite without a budget."""
         return math.inf if self.budget is None else self.budget.seconds_left
 
     @property
     def n_untried(self) -> int:
-        """The cells that strategies asked for and that have no row."""
+        """Number of cells that strategies asked for and that have no row."""
         return sum(
             search.cell_key(cell) not in self.done
             for search in self.searches
@@ -175,7 +189,7 @@ class TaskFeed:
         )
 
     def stopped(self, stage: str) -> dict[int, Stop]:
-        """When candidates of a stage were given up, by their places."""
+        """When candidates of a stage were given up, by candidate number."""
         strategies = (search.strategy for search in self.searches if search.stage == stage)
         return {
             candidate: stop
@@ -189,7 +203,7 @@ class TaskFeed:
             search.tell(rows)
 
     def _requested_tasks(self, number: int) -> Iterator[Task]:
-        """Yield the tasks of what a search's strategy asks for, until it has to wait for rows."""
+        """Yield the tasks that a search's strategy asks for, until it has to wait for rows."""
         search = self.searches[number]
         while requests := search.strategy.ask():
             yield from self._hand_out(search, requests)
@@ -200,7 +214,7 @@ class TaskFeed:
     def _hand_out(
         self, search: StrategySearch, requests: Sequence[Request], max_tasks: int | None = None
     ) -> list[Task]:
-        """The tasks of requests, at most so many, without what is done or was handed out."""
+        """The tasks of requests, at most ``max_tasks``, without cells done or handed out before."""
         stage_requests = [search.request(request) for request in requests]
         tasks = make_tasks(
             self.problem,
@@ -218,16 +232,16 @@ class TaskFeed:
 
 
 def alternating(lists: Sequence[Sequence[Task]]) -> Iterator[Task]:
-    """Yield the first task of every list, then the second of every list, and so on."""
+    """Take tasks from several lists in turn: the first of each, then the second, and so on."""
     for tasks in zip_longest(*lists):
         yield from (task for task in tasks if task is not None)
 
 
 def cut_for_workers(problem: Problem, tasks: Sequence[Task], n_workers: int) -> list[Task]:
-    """Cut the longest tasks into splits where workers would else idle at the end."""
+    """Cut the longest tasks into single splits where workers would otherwise idle at the end."""
     groups = (task.drawn_group or problem.of(task.stage).groups[task.group] for task in tasks)
     if any(group.shared and group.shared.one_launch for group in groups):
-        return list(tasks)  # what the splits of a launch share is not known
+        return list(tasks)  # what one launch on a GPU saves over several is unknown
     return split_for_workers(tasks, n_workers, lambda task: task.by_split)
 
 
@@ -238,7 +252,23 @@ def scope_of(
     seed: int,
     candidates: Collection[int] | None = None,
 ) -> Scope:
-    """What a strategy is told of a search; by default all its candidates are its own."""
+    """The ``Scope`` of a search, which is all that a strategy knows of it.
+
+    Parameters
+    ----------
+    problem : Problem
+    stage : str
+    n_splits : int
+        Splits of the search, perhaps some of those of the stage.
+    seed : int
+        Seed of the run.
+    candidates : collection of int, optional
+        Numbers of the candidates to search; by default all.
+
+    Returns
+    -------
+    Scope
+    """
     problem = problem.of(stage)
     candidate_set = range(len(problem.candidates)) if candidates is None else set(candidates)
     X, candidate_groups, groups = problem.data.X, list[list[int]](), dict[int, int]()
@@ -251,7 +281,7 @@ def scope_of(
         if not members:
             continue
         finals = [problem.candidates[i].final for i in members]
-        # As many workers as candidates: the smallest tasks without work done twice.
+        # For as many workers as candidates: the smallest tasks that repeat no shared work.
         parts = shared_fit.partition(finals, len(finals))
         candidate_groups += [[members[i] for i in part] for part in parts]
         groups.update(dict.fromkeys(members, number))

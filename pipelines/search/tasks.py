@@ -1,4 +1,4 @@
-"""Tasks of a search: a group of candidates on some splits, and the rows that it gives."""
+"""Tasks of a search: each fits a group of candidates on some splits and yields their rows."""
 
 from __future__ import annotations
 
@@ -34,30 +34,40 @@ from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.substitutes import Substitute, substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
-# Of the time of a group's splits together, measured on 12,000 rows of MNIST: 1 to 16 %.
+# Fraction of the time of a group's splits that is spent on work they share. Measured on 12,000 rows
+# of MNIST: 1 to 16 %.
 SHARED_BY_SPLITS = 0.07
 
 Row = dict[str, Any]
-CellKey = tuple[str, int, int, float]  # stage, candidate, split, share of the training rows
+CellKey = tuple[str, int, int, float]  # stage, candidate, split, fraction of the rows
 Splits = Mapping[tuple[str, float], Sequence[Split]]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The data and settings that all tasks of a search share; scattered once.
+    """The data and settings that all tasks of a search share; sent to the workers once.
 
     Attributes
     ----------
-    data : FoldedData, the rows of the search; its ``scaling`` is a step of every candidate
-    splits : for each stage, and share of the training rows, its splits
+    data : FoldedData
+        The rows of the search; its ``scaling`` is a step of every candidate.
+    candidates : tuple of Candidate
+    splits : mapping of (str, float) to sequence of Split
+        Splits by stage and fraction of the rows.
     scorer : CandidateScorer
-    groups : tuple of Group, candidates that are fitted together
-    columns : names of parameters that rows have as columns of their own
-    device : "cpu" or "gpu", where workers compute
-    seed : decides, with candidate and split, what a fit draws from global generators; with None it
-        draws from them as they are
-    parts : searches of their own on the same rows, by the names of their stages
-    search : the stage whose splits are the folds of its rows
+    groups : tuple of CandidateGroup
+        Candidates that are fitted together.
+    columns : tuple of str
+        Parameters that have a column of their own in the rows.
+    device : {"cpu", "gpu"}
+        Where workers compute.
+    seed : int, str or None
+        Decides, with the candidate and the split, what a fit draws from global generators; with
+        None it draws from them as they are.
+    parts : mapping of str to Problem
+        Separate searches on the same rows, by stage.
+    search : str
+        The stage whose splits count as folds.
     """
 
     data: FoldedData
@@ -72,44 +82,56 @@ class Problem:
     search: str = SEARCH
 
     def of(self, stage: str) -> Problem:
-        """Return the search that a stage belongs to."""
+        """The search that a stage belongs to: one of the parts, or this one."""
         return self.parts.get(stage, self)
 
     def candidate(self, task: Task, member: int) -> Candidate:
-        """The candidate at a place: one that travels with its task, or one of these."""
+        """The candidate with a number: one that travels with its task, or one of these."""
         return task.drawn[member] if member in task.drawn else self.candidates[member]
 
     def shared_by(self, task: Task) -> CandidateGroup:
-        """The members of a task as a group."""
+        """The group of a task, restricted to the members of the task."""
         group = task.drawn_group or self.groups[task.group]
         return replace(group, members=task.members)
 
     def with_drawn(
         self, candidates: Sequence[Candidate], groups: Sequence[CandidateGroup]
     ) -> Problem:
-        """The search with candidates that were drawn while it ran, at the places after these."""
+        """The search with further candidates that were drawn while it ran."""
         candidates, groups = (*self.candidates, *candidates), (*self.groups, *groups)
         return replace(self, candidates=candidates, groups=groups)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A group of candidates on some splits: the largest piece of a search that shares work.
+    """A group of candidates on some splits: what one worker does at once, with shared work.
 
     Attributes
     ----------
-    group : int, place in ``Problem.groups``
-    members : tuple of int, places of candidates
+    stage : str
+        The search that it belongs to.
+    group : int
+        Index of the group in ``Problem.groups``.
+    members : tuple of int
+        Candidate numbers.
     splits : tuple of int
-    share : float, of the training rows
-    label : str, the algorithm
-    about : str, what is known of its candidates, or nothing
-    is_told : bool, whether that tells it from all other tasks of the search
+        Split numbers.
+    share : float
+        Fraction of the rows.
+    label : str
+        Name of the algorithm.
+    about : str
+        Values that name its candidates within the group, such as those of gamma; may be empty.
+    is_told : bool
+        Whether ``about`` distinguishes it from all other tasks of the search.
     cost : float
-        Predicted, relative to the other tasks.
-    drawn : candidates that were drawn after the search was scattered, by their places
-    own : the group of these
-    until : when it gives up, in seconds since the epoch: rows of whole splits remain
+        Predicted time, relative to other tasks.
+    drawn : mapping of int to Candidate
+        Candidates that were drawn after the search was sent to the workers, by candidate number.
+    drawn_group : CandidateGroup, optional
+        The group of these.
+    until : float
+        When it stops itself, in seconds since the epoch; rows of complete splits remain.
     """
 
     stage: str
@@ -127,7 +149,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The task's name on the dashboard; Dask groups tasks by what precedes the dash."""
+        """The task's name on the dashboard; Dask groups tasks by the part before the dash."""
         splits = f"{len(self.splits)} folds"
         if len(self.splits) == 1 or self.splits != tuple(range(len(self.splits))):
             splits = f"fold={','.join(map(str, self.splits))}"
@@ -141,7 +163,7 @@ class Task:
 
     @property
     def cell_keys(self) -> list[CellKey]:
-        """The identity of each of its rows, split by split."""
+        """The keys of its rows, split by split."""
         return [
             (self.stage, member, split, self.share)
             for split in self.splits
@@ -149,7 +171,7 @@ class Task:
         ]
 
     def without(self, done: Collection[CellKey]) -> Task | None:
-        """Return the task without finished candidates and splits; None if nothing is left."""
+        """The task without finished candidates and splits; None if nothing remains."""
         remaining = [key for key in self.cell_keys if key not in done]
         if not remaining:
             return None
@@ -161,7 +183,7 @@ class Task:
         return replace(self, members=members, splits=splits, cost=self.cost * fraction)
 
     def part(self, splits: Iterable[int]) -> Task:
-        """Return some splits of the task as a task by themselves."""
+        """Some splits of the task as a task of their own."""
         part_splits = tuple(splits)
         return replace(
             self, splits=part_splits, cost=self.cost * len(part_splits) / len(self.splits)
@@ -169,7 +191,7 @@ class Task:
 
     @property
     def by_split(self) -> list[Task]:
-        """Return a task for each split, at the price of doing shared work again."""
+        """A task for each split; work that the splits share is then repeated, and costs more."""
         repeated_cost = SHARED_BY_SPLITS * self.cost
         parts = [self.part([split]) for split in self.splits]
         return [
@@ -194,13 +216,23 @@ def make_tasks(
     n_workers: int = 1,
     n_scattered: int | None = None,
 ) -> list[Task]:
-    """The tasks of requests, for so many workers.
+    """The tasks of some requests.
 
     Parameters
     ----------
-    stage : name of the search
-    requests : candidates on splits; by default all on every split of all rows
-    n_scattered : how many of the candidates workers have; those after them travel with their task
+    problem : Problem
+    stage : str
+        Name of the search.
+    requests : sequence of Request, optional
+        Candidates on splits; by default all candidates on every split of all rows.
+    n_workers : int, default 1
+        Groups are cut into tasks for this many workers.
+    n_scattered : int, optional
+        Number of candidates that the workers have; later ones travel with their task.
+
+    Returns
+    -------
+    list of Task
     """
     problem = problem.of(stage)
     if requests is None:
@@ -226,7 +258,7 @@ def make_tasks(
 def _tasks_of_group(
     problem: Problem, stage: str, request: Request, number: int, n_workers: int, n_scattered: int
 ) -> Iterator[Task]:
-    """Yield the tasks of a request's candidates that are of a group."""
+    """Yield the tasks of those candidates of a request that belong to one group."""
     X, fraction, group = problem.data.X, request.share, problem.groups[number]
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     requested_candidates = set(request.candidates)
@@ -260,8 +292,19 @@ def fit_task(
 
     Parameters
     ----------
-    n_threads : that every fit may use; None for as many as its estimator and BLAS say
-    alone : whether no other task is in this process, which then keeps to so many threads
+    problem : Problem
+    task : Task
+    n_threads : int, optional
+        Threads of a fit; by default as many as its estimator and BLAS use.
+    alone : bool, default True
+        Whether no other task runs in this process: then its thread pools are limited.
+    fit_options : callable, optional
+        See ``fit_group``.
+
+    Yields
+    ------
+    Fit or Progress
+        As ``fit_group`` does; a fit also says which implementation was fitted.
     """
     problem = problem.of(task.stage)
     candidates = [problem.candidate(task, member).estimator for member in task.members]
@@ -283,14 +326,16 @@ def _fits(
     fit_options: FitOptions | None,
 ) -> Iterator[Fit | Progress]:
     group = problem.shared_by(task)
-    # What is not scikit-learn's shares nothing.
+    # Shared fits follow scikit-learn's estimators, so a replaced one shares nothing.
     is_replaced = group.shared is not None and any(
         replacement.replaced for replacement in substitutes
     )
     shared = None if is_replaced else group.shared
     group = CandidateGroup(task.members, shared, group.step_widths if shared else ())
     estimators = [replacement.estimator for replacement in substitutes]
-    limits: AbstractContextManager[None] = nullcontext()  # a backend counts its threads itself
+    limits: AbstractContextManager[None] = (
+        nullcontext()
+    )  # SVM backends limit their threads themselves
     if hasattr(estimators[0], "fit"):
         from sklearn.base import clone
 
@@ -318,7 +363,7 @@ def _fits(
                     substitutes[item.candidate],
                     candidates[item.candidate],
                 )
-                if not item.implementation:  # else its solver says what was fitted
+                if not item.implementation:  # else a solver has filled it in
                     item.implementation, item.reason = (
                         used_substitute.implementation,
                         used_substitute.reason,
@@ -343,14 +388,19 @@ def _fits(
 
 
 def rows_of_fraction(problem: Problem, task: Task) -> tuple[FoldedData, Sequence[Split]]:
-    """The rows of a task and its stage's splits of them, without rows that are in no split.
+    """The rows and splits of a task on a fraction of the rows, restricted to these rows.
 
-    A kernel of all rows would be made where a share of them is asked for. Made once in a process.
+    Else a kernel matrix of all rows would be computed. The copy is made once per process.
+
+    Returns
+    -------
+    data : FoldedData
+    splits : sequence of Split
     """
     data, splits = problem.data, problem.splits[task.stage, task.share]
-    metadata = problem.scorer.fit_params or problem.scorer.score_params  # of all rows
+    metadata = problem.scorer.fit_params or problem.scorer.score_params  # for all rows
     X, y = data.X, data.y
-    is_kernel = isinstance(X, np.ndarray) and X.shape[0] == X.shape[-1]  # it may be one
+    is_kernel = isinstance(X, np.ndarray) and X.shape[0] == X.shape[-1]  # X may be a kernel matrix
     is_table = isinstance(X, np.ndarray) or hasattr(X, "iloc")
     if task.share == WHOLE or task.stage == CURVE or metadata or is_kernel or not is_table:
         return data, splits
@@ -369,10 +419,22 @@ def rows_of_fraction(problem: Problem, task: Task) -> tuple[FoldedData, Sequence
 def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row | Progress]:
     """Fit and score the candidates of a task; yield the rows of a split as soon as it is done.
 
+    Parameters
+    ----------
+    problem : Problem
+    task : Task
+    n_threads : int, default 1
+
     Yields
     ------
-    A row, a dict, for each of ``task.places``, without ``worker``; and the progress of the task,
-    after the rows of every split but the last, too.
+    dict or Progress
+        A row for each of ``task.cell_keys``, without ``worker``, and the progress of the task,
+        which also follows the rows of every split but the last.
+
+    Raises
+    ------
+    RuntimeError
+        Fits of a split are missing.
     """
     problem = problem.of(task.stage)
     group = problem.shared_by(task)
@@ -398,17 +460,17 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
                 yield Progress(fraction)
                 if time.time() > task.until:
                     return
-    if n_splits:  # else candidates would be ranked by fewer splits, without a word
+    if n_splits:  # else candidates would silently be ranked by fewer splits
         raise RuntimeError(f"{n_splits} of {len(task.splits)} splits of {task.name} lack fits")
 
 
 def task_rows(problem: Problem, task: Task, n_threads: int = 1) -> list[Row]:
-    """Return all rows of a task; see ``run_task``."""
+    """All rows of a task; see ``run_task``."""
     return [item for item in run_task(problem, task, n_threads) if not isinstance(item, Progress)]
 
 
 def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
-    """Return the rows of a task that gave none."""
+    """The rows of a task that failed as a whole, with the reason as their status."""
     scores: dict[str, Any] = dict.fromkeys(("fit_time", "score_time"))
     scores |= {"test_scores": {}, "fit_error": reason}
     problem, fit = problem.of(task.stage), Fit(0, 0, scores=scores, n_fits=0)
@@ -420,7 +482,23 @@ def failed_rows(problem: Problem, task: Task, reason: str) -> list[Row]:
 
 
 def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, family: str) -> Row:
-    """Return the row of a scored fit; ``family`` is the name of the work that it shares."""
+    """The row of a scored fit.
+
+    Parameters
+    ----------
+    problem : Problem
+    candidate : Candidate
+    key : CellKey
+    fit : Fit
+        Scored.
+    family : str
+        Name of the work that the fit shares.
+
+    Returns
+    -------
+    dict
+        As ``SearchRow`` describes it, without ``worker``.
+    """
     stage, member, split, fraction = key
     train, test = problem.splits[stage, fraction][split]
     names = problem.scorer.names
@@ -469,7 +547,7 @@ def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, fam
         "fit_seconds": fit.scores["fit_time"],
         "score_seconds": fit.scores["score_time"],
     }
-    # A kind of shared work may count in numpy's numbers, which a progress event cannot carry.
+    # Some shared fits count in numpy's numbers, which a progress event cannot carry.
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in row.items()
@@ -477,7 +555,7 @@ def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, fam
 
 
 def finite(score: Any) -> float | None:
-    """Return a number, or None where it is none."""
+    """A score as a float; None if it is no finite number."""
     if score is None or isinstance(score, str):
         return None
     value = float(score)
@@ -485,5 +563,5 @@ def finite(score: Any) -> float | None:
 
 
 def cell_key_of(row: Mapping[str, Any]) -> CellKey:
-    """Return the identity of a row."""
+    """The key of a row among all rows of a run."""
     return row["stage"], row["candidate"], row["split"], row["share"]

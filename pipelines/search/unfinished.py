@@ -1,6 +1,6 @@
-"""Candidates that do not have all splits: given up, out of time, or not tried; and what that saved.
+"""Candidates that lack splits: given up by a strategy, out of time, or not tried.
 
-The table of candidates has them after those with all splits, and ``run.json`` counts them.
+The table of candidates lists them after those with all splits, and ``run.json`` counts them.
 """
 
 from __future__ import annotations
@@ -29,30 +29,38 @@ def with_unfinished(
     stopped: Mapping[int, Stop],
     splits: str,
 ) -> pd.DataFrame:
-    """The ranked candidates, and after them those that do not have all splits.
+    """The ranked candidates, followed by those that lack splits.
 
     Parameters
     ----------
-    ranked : best first, as ``reduce_scores`` gives them: those with all splits, or where there are
-        none those that were tried on the most
-    cells : all rows of the search, those of shares of the rows among them
-    problem : of the search, with all candidates
-    stopped : when candidates were given up, by their places
-    splits : how many there are of all rows, ``5 folds``
+    ranked : DataFrame
+        Best first, as ``reduce_scores`` returns them: candidates with all splits or, if there are
+        none, those that were tried on the most.
+    cells : DataFrame
+        All cells of the search, fits on fractions of the rows included.
+    problem : Problem
+        The search, with all candidates.
+    stopped : mapping of int to Stop
+        When candidates were given up, by candidate number.
+    splits : str
+        The number of splits in words: ``5 folds``.
 
     Returns
     -------
-    table with three more columns:
+    DataFrame
+        With three more columns:
 
-    ``score_part`` : the mean score of what a candidate was tried on, of the largest share of the
-        rows; NaN where a fit failed
-    ``behind`` : how much its mean score was below the best on the same splits when it was given
-        up; NaN of all others
-    ``stopped`` : "" of a candidate with all splits, else ``stopped after 2 of 5 folds, 3.1 points
-        behind``, ``out of time after 2 of 5 folds`` or ``not tried``
+        ``score_part`` : mean score of the splits that a candidate was tried on, on the largest
+        fraction of the rows; NaN if a fit failed
 
-    Of those that are added ``score_mean`` is NaN, and ``n_ok`` counts splits of all rows; the ones
-    that were tried on the most come first.
+        ``behind`` : how much its mean score was below the best on the same splits when it was
+        given up; NaN for all others
+
+        ``stopped`` : "" for a candidate with all splits, else ``stopped after 2 of 5 folds, 3.1
+        points behind``, ``out of time after 2 of 5 folds`` or ``not tried``
+
+        For the added candidates ``score_mean`` is NaN and ``n_ok`` counts splits of all rows;
+        those that were tried on the most come first.
     """
     import pandas as pd
 
@@ -91,13 +99,18 @@ def with_unfinished(
 
 
 def describe_stop(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
-    """How far a candidate got, and why no further.
+    """How far a candidate got and why no further, in words.
 
     Parameters
     ----------
-    stop : what it was tried on
-    is_given_up : whether a strategy gave it up; else time ran out
-    splits, measure : see ``with_unfinished``
+    stop : Stop
+        What it was tried on.
+    is_given_up : bool
+        Whether a strategy gave it up; else time ran out.
+    splits : str
+        See ``with_unfinished``.
+    measure : Measure
+        How scores are shown.
     """
     if not stop.n_splits and not is_given_up:
         return NOT_TRIED
@@ -119,15 +132,26 @@ def strategy_entries(
     problem: Problem,
     tasks: Iterable[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What a strategy tried and gave up: ``strategy`` of ``run.json``, ``StrategyMetadata``.
+    """What a strategy tried and gave up: the entry ``strategy`` of ``run.json``.
 
     Parameters
     ----------
-    name : of the strategy
-    candidates : as ``with_unfinished`` gives them
-    cells : all rows of the search
-    problem : of the search, with all candidates
-    tasks : of the journal; their seconds are of this and earlier sessions, without compilation
+    name : str
+        Name of the strategy.
+    candidates : DataFrame
+        As ``with_unfinished`` returns them.
+    cells : DataFrame
+        All cells of the search.
+    problem : Problem
+        The search, with all candidates.
+    tasks : iterable of dict
+        Records of the journal, of this and earlier sessions; their seconds count without
+        compilation.
+
+    Returns
+    -------
+    dict
+        Its ``strategy`` is as ``StrategyMetadata`` describes it.
     """
     fits = dict(sorted(Counter(cells["share"].tolist()).items()))
     seconds = dict.fromkeys(fits, 0.0)
