@@ -401,9 +401,21 @@ def fits_of_tasks(
     tasks: Sequence[Task],
     is_measured: bool,
 ) -> list[dict[str, Any]]:
-    """Run the tasks of a batch; the ``result`` of each is its fits, with times if measured.
+    """Run the tasks of a batch in one process, where pipelines share their first steps.
 
-    What the tasks share stays in this process.
+    Parameters
+    ----------
+    work : callable
+        Function of problem and task that returns its fits.
+    problem : Problem
+    tasks : sequence of Task
+    is_measured : bool
+        Whether to measure each task, see ``run_measured``.
+
+    Returns
+    -------
+    list of dict
+        ``result`` of each task, its fits, and what was measured.
     """
     if is_measured:
         with report_compilation(None):
