@@ -1,7 +1,6 @@
-"""Open clusters of every kind: one file a kind in ``kinds``, all of them in one table.
+"""Open clusters of every kind: each kind is a file in ``kinds``, and ``KINDS`` lists them.
 
-``open_cluster`` is the whole interface. This package knows nothing of
-``pipelines``.
+``open_cluster`` is the interface. This package knows nothing of ``pipelines``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ ADDRESSES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
 def _resolve(
     kind: ClusterOptions | str, workers: int | None, further_options: dict[str, Any]
 ) -> tuple[ClusterOptions, ModuleType]:
-    """Return the options, checked against their kind, and the module of the kind."""
+    """The options, checked against their kind, and the module of the kind."""
     options = (
         kind
         if isinstance(kind, ClusterOptions)
@@ -68,16 +67,26 @@ def _resolve(
 
 
 def resolve_kind(kind: str, profile: str | None = None) -> str:
-    """Return the kind that ``kind`` stands for on this machine.
+    """The kind that ``kind`` stands for on this machine.
 
     Parameters
     ----------
     kind : str
         A name in ``KINDS`` or of another package's kind, a scheduler's address, or ``"auto"``:
-        the profile's queue when there is one, else ``"threads"`` in a process that may start no
-        others, else ``"cuda"`` when NVML sees a GPU and dask-cuda is installed, else ``"local"``.
+        the queue of the profile if there is one, else ``"threads"`` in a process that may start no
+        others, else ``"cuda"`` if NVML sees a GPU and dask-cuda is installed, else ``"local"``.
     profile : str, optional
         As in ``ClusterOptions``.
+
+    Returns
+    -------
+    str
+        The name of a kind, or a scheduler's address.
+
+    Raises
+    ------
+    ClusterError
+        The kind is unknown, or the address has no valid port.
     """
     if kind == "auto":
         if profile is not None:
@@ -87,7 +96,7 @@ def resolve_kind(kind: str, profile: str | None = None) -> str:
         from cluster_setup.kinds import cuda
         from cluster_setup.on_this_machine import devices
 
-        if current_process().daemon:  # as a worker of Dask, whose task this may be
+        if current_process().daemon:  # such as a Dask worker, if this runs in a task
             return "threads"
         return "cuda" if devices.visible_gpus() and cuda.is_installed() else "local"
     if kind.startswith(ADDRESSES):
@@ -120,23 +129,23 @@ def open_cluster(
 ) -> Iterator[Client]:
     """Open a cluster and yield a client of it; close what was opened at the end.
 
-    A queue's client is yielded when its first worker has come.
+    The client of a queue is yielded once the first worker has registered.
 
     Parameters
     ----------
-    kind, workers, **more
+    kind, workers, **further_options
         The fields of ``ClusterOptions``: ``open_cluster("slurm", 12, profile="sulis")``; or
         ``kind`` is a ``ClusterOptions``.
 
     Yields
     ------
     distributed.Client
-        Its ``cluster`` attribute is None for a running scheduler.
+        Its ``cluster`` attribute is None for a scheduler that was running before.
 
     Raises
     ------
     ClusterError
-        The kind is unknown, what it needs is missing, or nothing answers.
+        The kind is unknown, or what it needs is missing, or its scheduler does not answer.
     """
     import dask
     import distributed  # noqa: F401  its defaults must be in the configuration before ours
@@ -147,21 +156,21 @@ def open_cluster(
             "the script opens a cluster while it is being imported by a worker; put what "
             'opens it under a line of its own: if __name__ == "__main__":'
         )
-    os.environ.setdefault(ORDER, BY_BUS)  # here, too, where threads of this process compute
+    os.environ.setdefault(ORDER, BY_BUS)  # for workers that are threads of this process
     logging.getLogger("asyncio").addFilter(_is_no_interrupted_wait)
     for name in ("client", "batched"):
         logging.getLogger(f"distributed.{name}").addFilter(_is_no_lost_scheduler)
-    # Another port is taken then, and the dashboard's address is always said.
+    # Dask then takes another port, and the address of the dashboard is printed anyway.
     warnings.filterwarnings("ignore", "(?s)Port .* is already in use", module="distributed.node")
-    # Nothing is kept there: a busy machine is slow to make a folder, and that is all.
+    # Dask warns if making these folders is slow, as on a busy machine; nothing is kept in them.
     warnings.filterwarnings("ignore", "Creating scratch directories")
     with ExitStack() as ending:
         ending.callback(forget_schedulers)
         ending.enter_context(dask.config.set(dask_settings(options.dashboard)))
         client = ending.enter_context(module.open_client(options))
         if "ipykernel" in sys.modules:
-            # JupyterLab's Dask panel searches for the default of a notebook's kernel. Dask has no
-            # public way of it for a client that is there; it takes it back when that closes.
+            # JupyterLab's Dask panel searches the kernel for its default client. Dask has no public
+            # function that makes an open client the default; it stops being it when it closes.
             from distributed.client import _set_global_client
 
             _set_global_client(client)
@@ -169,13 +178,13 @@ def open_cluster(
 
 
 def _is_no_interrupted_wait(record: logging.LogRecord) -> bool:
-    """Return False for what Dask's client logs where Ctrl-C ends its wait for a result."""
+    """False for what Dask's client logs where Ctrl-C ends its wait for a result."""
     exception_type = record.exc_info[0] if record.exc_info else None
     return exception_type is None or exception_type.__name__ != "AllExit"
 
 
 def _is_no_lost_scheduler(record: logging.LogRecord) -> bool:
-    """Return False for what Dask's client logs of a scheduler that has ended: an error says it."""
+    """False for what Dask's client logs of a scheduler that has ended, as an error says it too."""
     return not str(record.msg).startswith(
         ("Failed to reconnect to scheduler", "Batched Comm Closed")
     )
@@ -184,14 +193,14 @@ def _is_no_lost_scheduler(record: logging.LogRecord) -> bool:
 def join(options: ClusterOptions) -> None:
     """Take part in a cluster that starts the program on several ranks at once (``mpi``).
 
-    Returns on the one rank that runs the program, serves and exits on the others;
-    returns at once for every other kind. To be called before anything that is to
-    happen once, with what ``open_cluster`` is given.
+    It returns on the one rank that runs the program, and serves and exits on the others. For
+    every other kind it returns at once. To be called before anything that is to happen only once,
+    with the options that ``open_cluster`` will get.
 
     Raises
     ------
     ClusterError
-        The program was not started as the kind needs.
+        The program was not started as the kind requires.
     """
     options, module = _resolve(options, None, {})
     if hasattr(module, "take_part"):
@@ -201,14 +210,14 @@ def join(options: ClusterOptions) -> None:
 def render(
     kind: ClusterOptions | str = "auto", workers: int | None = None, **further_options: Any
 ) -> str | None:
-    """Return the job script of one worker, as text; None for a kind that submits no jobs.
+    """The job script of one worker, as text; None for a kind that submits no jobs.
 
-    Takes what ``open_cluster`` takes, and refuses what it refuses.
+    The parameters are those of ``open_cluster``.
 
     Raises
     ------
     ClusterError
-        The kind or its profile is not as it must be.
+        The kind, its options or its profile are invalid.
     """
     options, module = _resolve(kind, workers, further_options)
     return module.job_script(options) if hasattr(module, "job_script") else None

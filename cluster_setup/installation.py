@@ -1,4 +1,4 @@
-"""The line that installs an extra, made from how this program itself was installed."""
+"""The command line that installs an extra, by the way in which this program was installed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ FOLDER = Path(__file__).resolve().parents[1]  # a checkout of the sources, or si
 
 
 def install_line(extra: str, anew: bool = False) -> str:
-    """Return the command that installs an extra of this program.
+    """The command that installs an extra of this program.
 
-    Never by the program's name alone, under which an index may have something else: from where
-    this program came, and where that is not known, the packages of the extra.
+    It never installs by the name of the program alone, as an index may have another package of
+    that name. It takes the source that this program came from, and if that is not known, the
+    packages of the extra.
 
     Parameters
     ----------
-    extra : str, a name in ``pyproject.toml``
-    anew : bool
-        For an environment that is still to be made, and without the pinned versions.
+    extra : str
+        A name in ``pyproject.toml``.
+    anew : bool, default False
+        Whether the command is for a new environment, without the pinned versions.
     """
     try:
         installed: Distribution | None = distribution(NAME)
@@ -42,7 +44,7 @@ def install_line(extra: str, anew: bool = False) -> str:
 
 
 def _installer(installed: Distribution | None) -> list[str]:
-    """Return how packages get into this environment: with uv where that has made it."""
+    """The command that installs packages into this environment: uv if uv installed this program."""
     if installed is None or (installed.read_text("INSTALLER") or "").strip() != "uv":
         return [sys.executable, "-m", "pip", "install"]
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
@@ -50,7 +52,7 @@ def _installer(installed: Distribution | None) -> list[str]:
 
 
 def _source(installed: Distribution) -> str | None:
-    """Return the URL that it was installed from (PEP 610); None for an index, or what is gone."""
+    """The URL of the installation (PEP 610); None for an index, or a file that is gone."""
     recorded = json.loads(installed.read_text("direct_url.json") or "{}")
     url: str | None = recorded.get("url")
     if url is None or (url.startswith("file:") and not Path(unquote(urlsplit(url).path)).exists()):
@@ -62,7 +64,7 @@ def _source(installed: Distribution) -> str | None:
 
 
 def _packages(extra: str) -> list[str]:
-    """Return what an extra asks for, as its metadata have it."""
+    """The requirements of an extra, from the metadata of this program."""
     from packaging.requirements import Requirement
 
     requirements = [

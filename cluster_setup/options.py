@@ -1,4 +1,4 @@
-"""Options of a cluster, shared by all kinds."""
+"""The options of a cluster, for all kinds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 
 from cluster_setup.errors import ClusterError
 
-# A new kind is one file in kinds/ and one line here: its name, which is the file's, and the
-# options that it takes and not all do.
+# A new kind is one file in kinds/ and one line here: its name, which is that of the file, and those
+# of its options that not every kind takes.
 KINDS: dict[str, tuple[str, ...]] = {
     "threads": (),
     "local": (),
@@ -28,7 +28,7 @@ DASHBOARD = re.compile(r"off|(?:[^:\s]+:)?(\d{1,5})")
 
 
 def rmm_pool_size(value: object) -> str:
-    """Return the size of a pool of RMM as dask-cuda takes it; a ValueError says the rule."""
+    """The size of an RMM pool as dask-cuda takes it; raises ValueError with the rule."""
     if not RMM_POOL.fullmatch(str(value)):
         raise ValueError("must be a size such as 8GB, or a share of the GPU's memory such as 0.8")
     return str(value)
@@ -57,24 +57,25 @@ class ClusterOptions:
     adaptive : (int, int), optional
         In place of ``workers``, the fewest and the most (queues).
     rmm_pool : str, optional
-        Size of a pool of RMM on each GPU, for cupy, torch and RAPIDS together: ``"8GB"``, or a
-        share of its memory, ``"0.8"`` (``cuda``, queues); by default each has its own.
-    tls : bool
-        Encrypt, and admit only who holds the certificate of this run; False leaves
-        connections open to whoever reaches them.
+        Size of an RMM pool on each GPU, for cupy, torch and RAPIDS together: ``"8GB"``, or a
+        fraction of its memory, ``"0.8"`` (``cuda``, queues); by default each library has its own.
+    tls : bool, default True
+        Whether connections are encrypted, and only holders of this run's certificate are
+        admitted; if False, anyone who reaches the ports is.
     dashboard : str, optional
         A port of the loopback address, ``host:port``, or ``"off"``; by default Dask's usual
         port, or a free one where that is taken.
     echo : function of one line of text, optional
-        Called with lines for who waits for a queue.
+        Prints lines for the user, such as those on a queue.
     too_small : function of a number of bytes, optional
-        Why a GPU with so much memory cannot hold what will be computed, and what it needs; empty
-        where it can. One beside larger ones is left out then (``cuda``).
+        Returns why a GPU with so much memory cannot hold what will be computed; empty if it can.
+        Such a GPU is left out if there are larger ones (``cuda``).
 
     Raises
     ------
     ClusterError
-        A number, the pool's size or the dashboard's address cannot be.
+        A number, the size of the pool or the address of the dashboard is invalid, or two options
+        exclude each other.
     """
 
     kind: str = "auto"

@@ -1,4 +1,4 @@
-"""Guards of a scheduler's pages: who may look at them, and which there are.
+"""Guard the web pages of a scheduler: which there are, and who may look at them.
 
 Dask imports this file by its name, which ``settings`` gives it: ``routes`` take the place
 of ``distributed.http.scheduler.info``, ``dask_setup`` runs when a scheduler starts.
@@ -16,14 +16,14 @@ import psutil
 from distributed.http.scheduler import info
 from tornado.web import ErrorHandler
 
-# Its GET puts a plugin into the scheduler, and Dask's own pages do without it.
+# A GET of this page adds a plugin to the scheduler, and Dask's own pages do not need it.
 routes = [route for route in info.routes if route[0] != "eventstream"]
 
 LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
 def dask_setup(scheduler: Any) -> None:
-    """Guard the pages of a scheduler; close their port where there are none."""
+    """Guard the pages of a scheduler, or close their port if there are none."""
     server = scheduler.http_server
     if not dask.config.get("distributed.scheduler.http.routes"):
         server.stop()
@@ -32,7 +32,8 @@ def dask_setup(scheduler: Any) -> None:
     names, find_original = host_names(server.address), application.find_handler
 
     def find_handler(request: Any, **keywords: Any) -> Any:
-        # Not for a page of another site, which its Origin tells, or a name that it made ours.
+        # Requests from the page of another site are refused, by their Origin; and those under a
+        # host name that is not ours, which another site may have let point here.
         origin = request.headers.get("Origin")
         if _name(request.host) in names and (
             origin is None or _name(origin.partition("://")[2]) in names
@@ -44,7 +45,7 @@ def dask_setup(scheduler: Any) -> None:
 
 
 def host_names(address: str) -> set[str]:
-    """Return the host names by which a server that listens at ``address`` may be reached.
+    """The host names by which a server that listens at ``address`` may be reached.
 
     They include those that Dask's configuration allows (``allow_websocket_origin``).
     """
@@ -58,7 +59,7 @@ def host_names(address: str) -> set[str]:
 
 
 def _name(host: str) -> str:
-    """Return the name alone of ``name``, ``name:port`` or ``[address]:port``."""
+    """The host of ``name``, ``name:port`` or ``[address]:port``; empty if it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

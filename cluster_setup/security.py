@@ -1,7 +1,7 @@
-"""TLS security: only holders of the certificate made for this run can reach its cluster.
+"""TLS: only holders of the certificate that is made for a run can reach its cluster.
 
-Dask executes whatever a client sends, so a port without this is open to every
-user of the network. See docs/security.md.
+Dask executes whatever a client sends: without TLS any user of the network can run code through an
+open port. See docs/security.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_TLS = (
 def private_folder(shared: Path) -> Iterator[Path]:
     """Make a folder in ``shared`` that only this user can enter; remove it at the end.
 
-    Folders that killed runs of this machine left there are removed, too.
+    Folders that killed runs on this machine have left there are removed, too.
 
     Raises
     ------
@@ -44,14 +44,14 @@ def private_folder(shared: Path) -> Iterator[Path]:
     try:
         shared.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = shared.stat().st_mode
-        # Whoever may write in a folder may put another in the place of ours, but for a sticky bit.
+        # Without a sticky bit, anyone who can write to a folder can replace our folder in it.
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise ClusterError(
                 f"shared_folder must not be open to all who may write, {shared} has mode "
                 f"{stat.S_IMODE(mode):o}; chmod o-w, or name another in the profile"
             )
         for abandoned in shared.glob("*-*-*"):
-            # From the right: the name of a host may hold anything, what follows has no hyphen.
+            # Split from the right: a host name may have hyphens, the parts after it have none.
             owner, pid, _ = abandoned.name.rsplit("-", 2)
             if owner == host and pid.isdigit() and not psutil.pid_exists(int(pid)):
                 shutil.rmtree(abandoned, ignore_errors=True)
@@ -73,7 +73,7 @@ def private_folder(shared: Path) -> Iterator[Path]:
 
 
 def named_keys(folder: Path) -> Security:
-    """Return Dask's settings for every role with the certificate and the key in a folder."""
+    """Dask's security settings for every role, with the certificate and the key in a folder."""
     from distributed import Security
 
     certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
@@ -87,7 +87,7 @@ def named_keys(folder: Path) -> Security:
 
 
 def write_keys(folder: Path) -> Security:
-    """Make a certificate for this run, in a private folder for workers on other machines."""
+    """Make a certificate for this run in a private folder, for workers on other machines."""
     from distributed import Security
 
     credentials, keys = Security.temporary(), named_keys(folder)

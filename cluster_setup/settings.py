@@ -1,4 +1,4 @@
-"""Dask's settings that every cluster of ours has, wherever its processes start; its dashboard."""
+"""The Dask settings of every cluster of this program, and where its dashboard listens."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8787
-# CUDA gives GPUs the numbers that NVML and nvidia-smi do; by itself the fastest is its first.
+# With this CUDA numbers GPUs as NVML and nvidia-smi do; by default the fastest is its first.
 ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
-# Not even "critical": of a worker that is short of memory Dask logs tracebacks as that, and what
-# ends a task or a worker is said by the run.
+# Above "critical", the level of tracebacks that Dask logs for a worker short of memory; the run
+# itself reports what ends a task or a worker.
 NO_LOGS = logging.CRITICAL + 1
 
 OF_SCHEDULERS = {
-    # A worker holds no task in reserve: what is left at the end is spread evenly.
+    # No task waits at a worker that is busy, so that the last tasks are spread evenly.
     "distributed.scheduler.worker-saturation": 1.0,
-    # Replicas of the shared data are wanted on every worker to the end.
+    # It would drop copies of the shared data, which every worker needs to the end.
     "distributed.scheduler.active-memory-manager.start": False,
-    # What a worker keeps of its own members (``MemberFiles.recall``) no idle one is to take over.
+    # Tasks taken for this short are not stolen: what a worker recalls of its own members
+    # (``MemberFiles.recall``) is no task for an idle one.
     "distributed.scheduler.default-task-durations.recall": "1ms",
 }
 OF_WORKERS = {
-    # What a worker holds is in use: to write it to disk frees nothing, and a worker that pauses
-    # at 80 % of its memory waits for ever for what no one will release. At 95 % it is ended, and
-    # its task goes elsewhere or is a row that says so.
+    # What a worker holds is in use: spilling it to disk frees nothing, and a worker that pauses
+    # at 80 % of its memory waits for ever, as nothing will be released. At 95 % its nanny ends it,
+    # and its task is run elsewhere or becomes a row that says so.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
-    # A worker remembers what it did for a thousand seconds; by ten seconds, not by one, that is
-    # some megabytes and not a hundred, and it stays as large as it is after a while.
+    # A worker keeps profiles of the last thousand seconds. A hundred of ten seconds each take some
+    # megabytes; a thousand of one second took a hundred. After that time they stop growing.
     "distributed.worker.profile.cycle": "10s",
     "distributed.admin.low-level-log-length": 100,
-    # Dask has glibc give back what is freed at once. The arrays of each step of a network are then
-    # new pages each time, and its training takes twice as long.
+    # By this variable Dask makes glibc return freed memory at once. The arrays of each step of a
+    # network are then new pages, and its training takes twice as long.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-    f"distributed.nanny.environ.{ORDER}": BY_BUS,  # but where the user has set it
+    f"distributed.nanny.environ.{ORDER}": BY_BUS,  # unless the user has set it
 }
 SETTINGS = {**OF_SCHEDULERS, **OF_WORKERS}
 
 OUR_PAGES = "cluster_setup.pages"
-# Pages to look at, none of which changes anything or reaches out to another server.
+# Pages that only show something: none changes the scheduler or asks another server.
 ROUTES = [
     OUR_PAGES,
     *(
@@ -54,7 +55,7 @@ ROUTES = [
 
 
 def dask_settings(dashboard: str | None) -> dict[str, Any]:
-    """Return Dask's configuration where a scheduler of ours starts, with or without its pages."""
+    """The Dask configuration in which a scheduler starts, with or without its pages."""
     import dask
 
     preload = "distributed.scheduler.preload"
@@ -66,12 +67,17 @@ def dask_settings(dashboard: str | None) -> dict[str, Any]:
 
 
 def scheduler_dashboard(dashboard: str | None) -> dict[str, Any]:
-    """Return where a scheduler's dashboard listens, as options of ``Scheduler``.
+    """The arguments of ``Scheduler`` that say where its dashboard listens.
 
-    By default loopback on Dask's usual port, which PLEASINGLY_DASHBOARD may change, or on any free
-    one when that is taken.
+    By default that is loopback, on Dask's usual port or that in PLEASINGLY_DASHBOARD; on any free
+    port if it is taken.
+
+    Parameters
+    ----------
+    dashboard : str or None
+        As in ``ClusterOptions``.
     """
-    if dashboard == "off":  # a scheduler opens a port for pages anyway; dask_setup closes it
+    if dashboard == "off":  # a scheduler opens a port anyway; pages.dask_setup closes it
         return {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     if dashboard is None:
         port = os.environ.get("PLEASINGLY_DASHBOARD", "")
@@ -83,19 +89,19 @@ def scheduler_dashboard(dashboard: str | None) -> dict[str, Any]:
 
 
 def open_protocol() -> str:
-    """Return the protocol without TLS: "tcp://", or as Dask's configuration says, as "ucx://"."""
+    """The protocol without TLS: "tcp://", or what Dask's configuration names, such as "ucx://"."""
     import dask
 
-    # Not there until distributed is imported, which a dry run does without.
+    # The setting is missing until distributed is imported, which a dry run does without.
     scheme = dask.config.get("distributed.comm.default-scheme", "tcp")
     return "tcp://" if scheme == "tls" else f"{scheme}://"
 
 
 def takers_of_rmm() -> list[str]:
-    """Return who takes device memory from RMM's pool where told; RAPIDS does, and numba asks cupy.
+    """The libraries that must be told to take device memory from RMM's pool.
 
-    torch, too, where one with CUDA is installed here: workers have the same packages, and one
-    without ends them when it is told.
+    RAPIDS does so by itself, and numba asks cupy. torch is among them only if one with CUDA is
+    installed here, as one without ends a worker that tells it so; workers have the same packages.
     """
     try:
         from torch.version import cuda
@@ -105,11 +111,11 @@ def takers_of_rmm() -> list[str]:
 
 
 def as_environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Settings as the variables from which Dask reads them in a process of its own."""
+    """Settings as the environment variables from which Dask reads them in another process."""
     variables = {}
     for name, value in settings.items():
         path, _, key = name.rpartition(".")
-        if key.isupper():  # a variable itself; Dask reads names in lower case, and values as Python
+        if key.isupper():  # a variable itself: Dask reads names in lower case, values as Python
             name, value = path, f'{{"{key}": {value!r}}}'
         variables["DASK_" + name.upper().replace(".", "__").replace("-", "_")] = str(value)
     return variables

@@ -1,4 +1,4 @@
-"""Signals that end a run, and the closing of a cluster: within a time limit, and altogether."""
+"""Signals that end a run, and closing a cluster within a time limit and without remains."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_CLOSE = 60
-_threads: list[threading.Thread] = []  # of workers in this process, which were not waited for
+_threads: list[threading.Thread] = []  # of workers in this process, for which nobody waits
 
 
 def leave_threads(threads: Iterable[threading.Thread]) -> None:
-    """Note threads of this process that are not waited for."""
+    """Note threads of this process that nobody waits for."""
     _threads.extend(threads)
 
 
 def threads_left() -> bool:
-    """Return whether threads that were not waited for still run; they have a second to end."""
+    """Whether threads that nobody waited for still run; together they get a second to end."""
     deadline = time.monotonic() + 1
     for thread in _threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -35,8 +35,8 @@ def threads_left() -> bool:
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Let ``handler`` handle Ctrl-C, SIGTERM and SIGHUP while the block runs.
 
-    A SIGHUP that is ignored stays so, as ``nohup`` asks. Has no effect outside the main thread,
-    which alone may set handlers.
+    A SIGHUP that is ignored stays so, as ``nohup`` asks. Outside the main thread, which alone may
+    set handlers, there is no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,15 +52,15 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
 
 
 def close_or_kill(cluster: Any) -> None:
-    """Close a cluster; kill its workers when that takes longer than ``SECONDS_TO_CLOSE``.
+    """Close a cluster; kill its workers if that takes longer than ``SECONDS_TO_CLOSE``.
 
-    Dask gives a worker five seconds to end, which are few on a busy machine, and some of what it
-    awaits has no time limit.
+    Dask gives a worker five seconds to end, which is short on a busy machine, and other waits of
+    its own have no time limit.
 
     Parameters
     ----------
     cluster : SpecCluster
-        Workers that are no processes of this machine, a queue's, are not killed.
+        Workers of a queue, which are no processes of this machine, are not killed.
     """
     try:
         cluster.close(timeout=SECONDS_TO_CLOSE)
@@ -73,14 +73,14 @@ def close_or_kill(cluster: Any) -> None:
 
 
 def forget_schedulers() -> None:
-    """Empty the caches of Dask that keep every scheduler of this process, and all that it held."""
+    """Empty the caches of Dask that keep every scheduler of this process alive, with its data."""
     from distributed import core
 
-    # Both are unbounded (distributed 2026.7) and keep what they are called with: the handlers of a
-    # scheduler, which are bound methods, and itself. They are private: a version may lack them.
+    # Both are unbounded (distributed 2026.7) and keep their arguments: handlers, which are bound
+    # methods of a scheduler, and the scheduler itself. They are private: a version may lack them.
     if (expects_comm := getattr(core, "_expects_comm", None)) is not None:
         expects_comm.cache_clear()
-    # Not imported where no dashboard was. Its cache is in a closure: another takes its place.
+    # Imported only with a dashboard. Its cache is in a closure, and can only be replaced.
     pages: Any = sys.modules.get("distributed.dashboard.scheduler")
     if hasattr(getattr(pages, "template_variables", None), "__wrapped__"):
         pages.template_variables = cache(pages.template_variables.__wrapped__)

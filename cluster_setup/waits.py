@@ -1,4 +1,4 @@
-"""How long a scheduler and its workers are waited for, at most."""
+"""Waits for a scheduler and its workers, all with a time limit."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from cluster_setup.errors import ClusterError
 if TYPE_CHECKING:
     from distributed import Client
 
-SECONDS_TO_ANSWER = 10  # a scheduler, to who connects
-SECONDS_FOR_WORKERS = 60  # of a running scheduler, to be there
-SECONDS_FOR_A_WORKER = 60  # to come back, where all have died
-SECONDS_TO_IMPORT = 300  # workers, to say what they are, for which they import this program
+SECONDS_TO_ANSWER = 10  # for a scheduler to accept a client
+SECONDS_FOR_WORKERS = 60  # for the workers of a running scheduler to register
+SECONDS_FOR_A_WORKER = 60  # for one to come back if all have died
+SECONDS_TO_IMPORT = 300  # for workers to describe themselves, for which they import this program
 
 
 def wait_for_workers(client: Client, n_workers: int, seconds: float) -> None:
-    """Wait until a cluster has so many workers; TimeoutError where it has not, or does not answer.
+    """Wait until a cluster has ``n_workers`` workers, for at most ``seconds``.
 
-    By itself Dask waits for ever for the answer of a scheduler that hangs.
+    Dask's own method waits for ever for the answer of a scheduler that hangs.
+
+    Raises
+    ------
+    TimeoutError
+        It has fewer workers, or its scheduler does not answer.
     """
     limit = seconds + SECONDS_TO_ANSWER
     wait = client._wait_for_workers
@@ -27,7 +32,7 @@ def wait_for_workers(client: Client, n_workers: int, seconds: float) -> None:
 
 
 def run_on_workers(client: Client, function: Callable[..., Any]) -> dict[str, Any]:
-    """Return what a function gives on each worker, by its address.
+    """Run a function on each worker; returns the results by the address of the worker.
 
     Raises
     ------
@@ -47,7 +52,7 @@ def run_on_workers(client: Client, function: Callable[..., Any]) -> dict[str, An
 
 
 def silent_workers(client: Client) -> list[str]:
-    """Return addresses of the workers that have sent no heartbeat for half a minute."""
+    """The addresses of workers whose last heartbeat is half a minute older than the latest."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     latest = max((worker["last_seen"] for worker in workers.values()), default=0.0)
     return [name for name, worker in workers.items() if latest - worker["last_seen"] > 30]

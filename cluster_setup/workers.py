@@ -1,4 +1,4 @@
-"""Describe the workers of a cluster, and wait for them."""
+"""The workers of a cluster: what they are, how much memory they use, and which may still come."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from distributed import Client
 
 TIMES_TO_ASK = 5
-# What tells a job of a queue, and a task of it, from the others on its host.
+# These variables tell a queue's job, and a task within it, from the others on its host.
 JOB = ("SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "SLURM_PROCID")
 
 
 def describe_workers(client: Client) -> list[dict[str, Any]]:
-    """Return address, host, process, cores, threads, GPU and Dask version of every worker.
+    """Address, host, process, cores, threads, job, GPU and Dask version of every worker.
 
-    Of a GPU its name and its memory in bytes.
+    Waits for at least one worker.
 
-    Waits for at least one.
+    Returns
+    -------
+    list of dict
+        In the order of the addresses. ``gpu`` is a name, ``gpu_memory`` bytes; None without one.
 
     Raises
     ------
@@ -43,14 +46,14 @@ def describe_workers(client: Client) -> list[dict[str, Any]]:
                 waits.wait_for_workers(client, 1, waits.SECONDS_FOR_A_WORKER)
                 if descriptions := waits.run_on_workers(client, _describe):
                     break
-            except OSError:  # a worker died while it was asked; its successor may answer
+            except OSError:  # a worker died during the call; its successor may answer
                 if not n_left:
                     raise
         else:
             raise TimeoutError("none answered")
     except ClusterError:
         raise
-    except Exception as error:  # whatever the workers raised
+    except Exception as error:  # any error that a worker raised
         raise ClusterError(
             f"--cluster must have workers that can import this program, "
             f"those at {client.scheduler.address} cannot ({type(error).__name__}: {error}); "
@@ -78,7 +81,14 @@ def _describe(dask_worker: Any) -> dict[str, Any]:
 
 
 def memory_of_workers(client: Client, workers: Sequence[Mapping[str, Any]]) -> list[int]:
-    """List the bytes that each worker may use: of its GPU, else Dask's limit, else its share."""
+    """The bytes that each worker may use: its GPU's, else Dask's limit, else a part of its host's.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    workers : sequence of mappings
+        From ``describe_workers``.
+    """
     import psutil
 
     worker_infos = client.scheduler_info(n_workers=-1)["workers"]
@@ -93,11 +103,21 @@ def memory_of_workers(client: Client, workers: Sequence[Mapping[str, Any]]) -> l
 
 
 def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:
-    """Return the most bytes that a worker's process had in use, and its GPU where it has one.
+    """The peak memory of a worker's process in bytes, and that of its GPU if it uses one.
 
-    Of the samples that Dask's monitor takes twice a second and keeps for an hour; ``since`` is
-    the number of those that do not count. A GPU's are NVML's, of all programs that use it, where
-    this process is one of them.
+    Dask's monitor samples both twice a second and keeps the samples for an hour. The memory of a
+    GPU is NVML's, of all programs that use it.
+
+    Parameters
+    ----------
+    dask_worker : distributed.Worker
+    since : int, default 0
+        Number of first samples that do not count.
+
+    Returns
+    -------
+    dict
+        ``peak_memory`` and ``peak_gpu_memory``; without those that have no sample.
     """
     history = dask_worker.monitor.range_query(since)
     columns = {"peak_memory": "memory"}
@@ -111,27 +131,27 @@ def peak_memory(dask_worker: Any, since: int = 0) -> dict[str, int]:
 
 
 def samples_of_memory(dask_worker: Any) -> int:
-    """Return how many samples the monitor of a worker has taken."""
+    """The number of samples that the monitor of a worker has taken."""
     return int(dask_worker.monitor.count)
 
 
 def peak_memory_since(sampled: Mapping[str, int], dask_worker: Any) -> dict[str, int]:
-    """Return ``peak_memory`` since a worker, by its address, had taken so many samples."""
+    """``peak_memory`` since the samples of which ``sampled`` has the number, by worker address."""
     return peak_memory(dask_worker, max(0, sampled.get(dask_worker.address, 0) - 1))
 
 
 @dataclass(frozen=True)
 class WorkerForecast:
-    """A forecast of whether workers may still join a cluster that has none, or too few.
+    """Whether workers may still join a cluster that has none, or too few.
 
     Attributes
     ----------
     wanted : int
-        Workers that were asked for; 0 where nobody asks (a running scheduler).
+        Number of workers that were asked for; 0 if nobody asks, as with a running scheduler.
     coming : bool
-        Jobs are in the queue, or will be again: to wait is right, however long.
+        Whether jobs are in the queue, or will be again, so that it is right to wait.
     reason : str or None
-        Why none will come any more, in one line.
+        Why no worker will come any more, in one line.
     """
 
     wanted: int = 0
@@ -141,9 +161,9 @@ class WorkerForecast:
 
 @contextmanager
 def slot_left(client: Client) -> Iterator[None]:
-    """Within a task of the client's own cluster, leave its thread to other tasks meanwhile.
+    """In a task of the client's own cluster, leave its thread to other tasks during the block.
 
-    Else those that are waited for would never begin where it is the only one.
+    Otherwise the tasks that it waits for would never begin if there is no other thread.
     """
     from distributed import get_worker, rejoin, secede
 
@@ -154,7 +174,7 @@ def slot_left(client: Client) -> Iterator[None]:
     if is_own:
         try:
             secede()
-        except (KeyError, AttributeError):  # it has left it already, or has none
+        except (KeyError, AttributeError):  # it has left its thread already, or has none
             is_own = False
     try:
         yield
@@ -164,7 +184,7 @@ def slot_left(client: Client) -> Iterator[None]:
 
 
 def forecast_workers(client: Client) -> WorkerForecast:
-    """Return whether workers may still come to the cluster of ``client``."""
+    """Whether workers may still join the cluster of ``client``."""
     watchdog = getattr(client.cluster, "watchdog", None)
     if watchdog is None:
         return WorkerForecast()
@@ -173,15 +193,16 @@ def forecast_workers(client: Client) -> WorkerForecast:
 
 @dataclass(frozen=True)
 class Presence:
-    """Who is there to work now.
+    """The workers that a cluster has now; as a string, in words.
 
     Attributes
     ----------
     workers : int
+        Their number.
     wanted : int
-        Workers that were asked for; 0 where nobody asks.
+        The number that was asked for; 0 if nobody asks.
     waiting : str
-        How many jobs wait in a queue and why, in words; empty where none does.
+        How many jobs wait in a queue and why, in words; empty if none does.
     """
 
     workers: int = 0
@@ -196,7 +217,7 @@ class Presence:
 
 
 def workers_present(client: Client) -> Presence:
-    """Return how many workers the cluster of ``client`` has now, and what waits in its queue."""
+    """The workers that the cluster of ``client`` has now, and the jobs that wait in its queue."""
     n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
     watchdog = getattr(client.cluster, "watchdog", None)
     if watchdog is None:
@@ -205,9 +226,9 @@ def workers_present(client: Client) -> Presence:
 
 
 def threads_per_task(workers: list[dict[str, Any]]) -> int:
-    """Return how many threads each task may use so that tasks that share cores fill them.
+    """The number of threads with which tasks that share cores use all of them, and no more.
 
-    Workers of one host share its cores, unless each is a job with cores of its own.
+    Workers on one host share its cores, unless each is a job with cores of its own.
     """
     tasks_of = Counter[tuple[str, str | None]]()
     for worker in workers:
@@ -218,7 +239,7 @@ def threads_per_task(workers: list[dict[str, Any]]) -> int:
 
 
 def how_to_watch(client: Client) -> list[str]:
-    """Return lines that say where the dashboard is and, on a remote host, how to reach it."""
+    """Lines on where the dashboard is and, on a remote host, how to reach it."""
     link = client.dashboard_link
     if not link:
         return ["dashboard  none (bokeh is not installed where the scheduler runs)"]

@@ -1,7 +1,7 @@
-"""Files of YAML 1.2: profiles of queues, grids and spaces of candidates.
+"""Read YAML 1.2: profiles of queues, grids and search spaces.
 
-In 1.2 ``1e3`` and ``010`` are the numbers 1000 and 10, and ``1:30`` is text. So is ``no``, which
-was false before: as text it counts as true in Python, so that it is refused without quotes.
+In YAML 1.2 ``1e3`` and ``010`` are the numbers 1000 and 10, and ``1:30`` is text. So is ``no``,
+which was false in YAML 1.1: as a text it is true in Python, so that it is refused without quotes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def read_yaml(path: Path) -> Any:
         The file cannot be read.
     ValueError
         It is no YAML, names a key twice, holds an alias within its own anchor, or ``yes``, ``no``,
-        ``on`` or ``off`` without quotes; the message is one line, with the number of the file's.
+        ``on`` or ``off`` without quotes; the message is one line, with the line number.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import ConstructorError, SafeConstructor
     from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, YAMLError
 
     class Constructor(SafeConstructor):
-        """One that refuses booleans of before."""
+        """Refuses the booleans of YAML 1.1."""
 
     def text_of(constructor: Any, node: Any) -> Any:
         if node.style is None and node.value.lower() in BOOLEANS_BEFORE:
@@ -58,7 +58,7 @@ def read_yaml(path: Path) -> Any:
 def _check_ends(
     content: Any, ancestors: tuple[int, ...] = (), visited: set[int] | None = None
 ) -> None:
-    """Refuse a collection that lies within itself; one that stands twice is looked at once."""
+    """Refuse a collection that contains itself; one that occurs twice is checked once."""
     visited = set() if visited is None else visited
     if id(content) in ancestors:
         raise ValueError("an alias lies within its own anchor")

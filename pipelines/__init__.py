@@ -61,7 +61,7 @@ _MODULES = {
     "list_runs": "report.run_table",
     "write_comparison": "report.comparison",
 }
-# A command that is run is a module of its name; ``report`` is none.
+# Commands that are modules of their name; ``report`` and ``export`` are packages.
 _COMMANDS = [name for name, (module, _) in COMMANDS.items() if module == f"{__name__}.{name}"]
 __all__ += _COMMANDS
 
@@ -86,14 +86,14 @@ def __dir__() -> list[str]:
 def _search_backend(
     client: Any = None, results: str | Path | None = None, nesting_level: int | None = None
 ) -> Any:
-    """Make the joblib backend ``"pleasingly"``; see ``pipelines.accelerate``."""
+    """The joblib backend ``"pleasingly"``, made when joblib asks for it; see ``accelerate``."""
     from pipelines.search.acceleration import search_backend
 
     return search_backend(client, results, nesting_level)
 
 
-# A command begins without joblib, whose import takes longer than a --help; checks of GPUs run
-# where there is none.
+# Commands do not register the backend unless joblib is loaded: its import takes longer than a
+# --help. It may be missing where only the GPU is checked.
 if "joblib" in sys.modules or Path((sys.argv or [""])[0]).name not in ("-m", "pleasingly"):
     with suppress(ModuleNotFoundError):
         from joblib import register_parallel_backend

@@ -1,4 +1,4 @@
-"""``python -m pipelines COMMAND``, and ``pleasingly COMMAND``: every command by its name."""
+"""The command line: ``pleasingly COMMAND``, or ``python -m pipelines COMMAND``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.commands import COMMANDS, typed_names
 
 
 def usage() -> str:
-    """Return the usage message with the list of commands."""
+    """The usage message, which lists the commands."""
     width = max(map(len, COMMANDS))
     named_commands = zip(typed_names(), COMMANDS.values(), strict=True)
     lines = [f"  {name:<{width}}  {command.sentence}" for name, command in named_commands]
@@ -29,11 +29,17 @@ def usage() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status, 2 for an unknown command."""
+    """Run a command.
+
+    Returns
+    -------
+    int
+        Exit status of the command; 2 for an unknown command.
+    """
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     if argv is None and (folder := os.getcwd()) not in sys.path:
-        sys.path.append(folder)  # modules of the user's own are found, as ``python -m`` finds them
+        sys.path.append(folder)  # the user's modules are found as with ``python -m``
     name, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if (command := COMMANDS.get(name.replace("-", "_"))) is not None:
         module = import_module(command.module)

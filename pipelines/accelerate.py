@@ -1,4 +1,4 @@
-"""scikit-learn's own searches, which share their work: ``pleasingly accelerate script.py``."""
+"""scikit-learn's own searches with shared fits: ``pleasingly accelerate script.py``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Options(PlaceOptions):
-    """Options of ``accelerate``: the script, where its fits run, and where they are kept."""
+    """Options of ``accelerate``: the script, where its fits run, and where they are stored."""
 
     group: ClassVar[str] = "script"
 
@@ -69,7 +69,7 @@ class Options(PlaceOptions):
     )
 
     def check(self) -> None:
-        """Check options against each other."""
+        """Refuse options for a cluster if there is none."""
         for field in dataclasses.fields(PlaceOptions):
             is_for_cluster = field.name != "cluster" and self.cluster == NO_CLUSTER
             if is_for_cluster and getattr(self, field.name) != field.default:
@@ -81,25 +81,26 @@ class Options(PlaceOptions):
 def accelerate(
     client: Client | None = None, results: str | Path | None = None, *, report: bool = True
 ) -> Acceleration:
-    """Have all searches of scikit-learn in this process share their work, from now on.
+    """Let all searches of scikit-learn in this process share their work, from now on.
 
-    The joblib backend ``"pleasingly"`` becomes the default; a script that chooses another by
-    ``joblib.parallel_config`` keeps to that.
+    The joblib backend ``"pleasingly"`` becomes the default. A script that chooses another backend
+    with ``joblib.parallel_config`` gets that one.
 
     Parameters
     ----------
     client : distributed.Client, optional
-        Whose workers make the fits; by default this process, or as many as ``n_jobs`` says.
+        Cluster whose workers make the fits; by default this process, or ``n_jobs`` processes.
     results : path, optional
-        Folder where every fit is kept at once; those that are there are not made again.
+        Folder where each fit is stored as soon as it is made. Fits that are already there are not
+        made again.
     report : bool, default True
-        Whether a line on stderr says of each search, at the end of the process, how many fits
-        were asked for and made.
+        Whether, at the end of the process, a line on stderr says for each search how many fits
+        were requested and how many were made.
 
     Returns
     -------
     Acceleration
-        Its ``log`` has the searches that were carried out.
+        Its ``log`` lists the searches that were carried out.
 
     Raises
     ------
@@ -123,7 +124,7 @@ def accelerate(
 
 
 def stop() -> None:
-    """Make joblib's usual backend the default again."""
+    """Make joblib's usual backend the default again. The opposite of ``accelerate``."""
     from joblib import register_parallel_backend
     from joblib.parallel import BACKENDS, DEFAULT_PROCESS_BACKEND
 
@@ -133,14 +134,14 @@ def stop() -> None:
 
 
 def print_report(acceleration: Acceleration, table: bool = False) -> None:
-    """Print what was searched on stderr, a line for each search or a table."""
+    """Print the searches on stderr, as a line for each or as a table."""
     log = acceleration.log
     for line in log.table() if table else log.lines():
         print(line, file=sys.stderr)
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """``%load_ext pipelines.accelerate``: searches of the notebook share their work."""
+    """``%load_ext pipelines.accelerate``: searches in a notebook share their work."""
     acceleration = accelerate(report=False)
 
     def after_cell(result: Any) -> None:
@@ -158,7 +159,7 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def split_command_line(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our own words of a command line, and the script or ``-m module`` with its arguments."""
+    """Split a command line into our options, and the script or ``-m module`` with its arguments."""
     fields = {flag_of(field.name): field for field in dataclasses.fields(Options)}
     index = 0
     while index < len(argv) and argv[index] != "-m" and argv[index].startswith("-"):
@@ -170,7 +171,7 @@ def split_command_line(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def accelerated(options: Options) -> Iterator[Acceleration]:
-    """Have searches share their work in this process, on the cluster of the options."""
+    """Context in which searches share their work, on the cluster that the options name."""
     with ExitStack() as cluster:
         client = None
         if options.cluster != NO_CLUSTER:
@@ -198,7 +199,7 @@ def accelerated(options: Options) -> Iterator[Acceleration]:
 
 @contextmanager
 def main_module_kept() -> Iterator[None]:
-    """Have this process's own main module, arguments and path again when a script has ended."""
+    """Context that restores the main module, the arguments and ``sys.path`` after a script."""
     main, argv, path = sys.modules["__main__"], sys.argv, list(sys.path)
     try:
         yield
@@ -211,7 +212,11 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
 
     Parameters
     ----------
-    on_cluster : whether workers may be started while it runs, which are not to import it
+    words : sequence of str
+        Script or ``-m`` and module, with the arguments.
+    on_cluster : bool
+        Whether worker processes may start while the script runs. They must not import it, as it
+        would run again in each.
     """
     if words[0] == "-m":
         sys.argv = list(words[1:])
@@ -221,7 +226,7 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
     sys.argv, script = list(words), ModuleType("__main__")
     sys.path.insert(0, str(path.resolve().parent))
     script.__dict__.update(__file__=str(path), __builtins__=__builtins__)
-    if on_cluster:  # a process that is started imports the main module by its name, if it has one
+    if on_cluster:  # worker processes import the main module by the name in its spec
         script.__spec__ = ModuleSpec("pipelines.accelerate", None)
     sys.modules["__main__"] = script
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
@@ -229,14 +234,21 @@ def run_script(words: Sequence[str], on_cluster: bool) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a script whose searches share their work; the exit status is the script's."""
+    """Run a script whose searches share their work.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 1 if the script raised an error, 2 if it could not be started. A
+        ``SystemExit`` of the script is passed on.
+    """
     from cluster_setup import ClusterError
     from pipelines.console import print_error
 
     try:
         own_words, script_words = split_command_line(sys.argv[1:] if argv is None else argv)
         options, _ = parse_options(Options, "accelerate", DESCRIPTION, own_words, EXAMPLES)
-        # A process that is the script's own keeps it to the end: functions of atexit need it.
+        # On a command line the script stays the main module to the end, for its atexit functions.
         with nullcontext() if argv is None else main_module_kept():
             check_script(script_words)
             with accelerated(options):
@@ -250,11 +262,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error("accelerate", error.flagged())
     except (ClusterError, ImportError, OSError) as error:
         print_error("accelerate", str(error))
-    return 2  # of a script's own errors the status is 1
+    return 2  # 1 is for errors of the script
 
 
 def check_script(words: Sequence[str]) -> None:
-    """Check that there is a script to run."""
+    """Refuse a command line without a script, or with one that does not exist."""
     if not words or words == ["-m"]:
         raise InputError(
             "SCRIPT must be a Python script, or -m and a module, got none; "
@@ -271,7 +283,7 @@ def check_script(words: Sequence[str]) -> None:
 
 
 def print_traceback(error: BaseException) -> None:
-    """Show a script's error as ``python`` would, without what ran it, by the script's own hook."""
+    """Print an error of a script as ``python`` would, without our frames, by ``sys.excepthook``."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, runpy.__file__):
         frames = frames.tb_next
@@ -280,7 +292,7 @@ def print_traceback(error: BaseException) -> None:
 
 
 class CallableModule(ModuleType):
-    """This module, which is called from Python as the function of its name."""
+    """Class of this module, so that ``accelerate()`` calls the function of the same name."""
 
     def __call__(
         self,
@@ -289,7 +301,7 @@ class CallableModule(ModuleType):
         *,
         report: bool = True,
     ) -> Acceleration:
-        """Have all searches of scikit-learn in this process share their work; see below."""
+        """See the function ``accelerate``, whose docstring replaces this one."""
         return accelerate(client, results, report=report)
 
 

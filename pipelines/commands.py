@@ -1,4 +1,4 @@
-"""The commands: the one list of them, which imports none before it is asked for."""
+"""The list of commands. A command is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
-    """Where a command is, and what it does, as the list of commands says it."""
+    """Module of a command, and what the command does, in a sentence for the list of commands."""
 
     module: str
     sentence: str
@@ -43,11 +43,11 @@ COMMANDS = {
 
 
 def typed_names() -> list[str]:
-    """Return the names of all commands as they are typed: ``svm-grid``."""
+    """Names of all commands as they are typed: ``svm-grid``."""
     return [name.replace("_", "-") for name in COMMANDS]
 
 
 def job_of(name: str) -> Any:
-    """Return the class of a command's job; None where no command of that name has runs."""
+    """The ``Job`` class of a command; None for a command that makes no runs, or does not exist."""
     command = COMMANDS.get(name)
     return None if command is None else getattr(import_module(command.module), "JOB", None)

@@ -1,4 +1,4 @@
-"""Lines on the terminal, or none with ``--quiet``; a run goes on when nobody listens any more."""
+"""Output on the terminal. A run goes on when the terminal is closed."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Echo = Callable[[str], None]
 
 
 def quiet_echo(line: str) -> None:
-    """Print nothing."""
+    """Print nothing: the ``Echo`` of a quiet run."""
 
 
-SECONDS_OF_SILENCE = 1.0
+SECONDS_OF_SILENCE = 1.0  # before a line says what takes so long
 BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-INDENT = " " * 11  # of what follows a line's first word
+INDENT = " " * 11  # width of the first word of a line, which is a heading
 
 
 def echo(line: str) -> None:
-    """Print a line on stdout, if there is one that takes it; on a terminal wrap it.
+    """Print a line on stdout, wrapped on a terminal; nothing happens if stdout is closed.
 
-    Control characters are written out, in errors too.
+    Control characters are written out, see ``printable``.
     """
     line = printable(line)
     with suppress(OSError):
@@ -39,9 +39,9 @@ def echo(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return text whose control characters are written out: ESC as ``\x1b``.
+    r"""Text with its control characters written out: ESC as ``\x1b``.
 
-    Labels, column names and file names come from others, and a terminal obeys what it is sent.
+    Labels, column names and file names may contain escape sequences, which a terminal would obey.
     """
     return "".join(
         character if character.isprintable() or character in "\n\t" else _written_out(character)
@@ -50,14 +50,14 @@ def printable(text: str) -> str:
 
 
 def _written_out(character: str) -> str:
-    if 0xDC80 <= ord(character) <= 0xDCFF:  # how Python keeps a byte of a name that is no UTF-8
+    if 0xDC80 <= ord(character) <= 0xDCFF:  # a byte that is not UTF-8 (surrogateescape)
         return f"\\x{ord(character) - 0xDC00:x}"
     return character.encode("unicode_escape").decode()
 
 
 @contextmanager
 def phase(echo: Echo, line: str) -> Iterator[None]:
-    """Print a line if what follows lasts longer than a second, so that nobody waits in silence."""
+    """Context that prints a line if its body takes more than ``SECONDS_OF_SILENCE``."""
     timer = threading.Timer(SECONDS_OF_SILENCE, echo, [line])
     timer.daemon = True
     timer.start()
@@ -68,7 +68,7 @@ def phase(echo: Echo, line: str) -> Iterator[None]:
 
 
 def wrap_line(line: str) -> str:
-    """Wrap a line between words for a terminal whose window is too narrow."""
+    """Wrap a line between words if it is wider than the terminal."""
     width = shutil.get_terminal_size().columns
     if len(line) <= width or "\n" in line:
         return line
@@ -81,16 +81,16 @@ def wrap_line(line: str) -> str:
 
 def print_error(command: str, message: str) -> None:
     """Print a one-line error on stderr, in the format that every command uses."""
-    # As it is typed: a command with its hyphens, a module as Python names it.
+    # A command as it is typed, with hyphens; a module by its Python name.
     name = command if "." in command else command.replace("_", "-")
     with suppress(OSError):
         print(f"{name}: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
 
 
 def take_any_terminal() -> None:
-    """Make stdout and stderr take every character, and be silent where they are closed.
+    """Let stdout and stderr take every character, and discard output if they are closed.
 
-    An ASCII terminal shows ``?`` for the signs that it lacks.
+    A terminal with a small character set, such as ASCII, shows ``?`` for others.
     """
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
@@ -101,9 +101,10 @@ def take_any_terminal() -> None:
 
 
 def flush_and_exit() -> None:
-    """Write what is still to be written; where nobody reads it, keep Python's exit from failing.
+    """Flush stdout and stderr, and prepare an exit that is quick and does not fail.
 
-    The exit itself is then short, and no Ctrl-C makes a finished run look like a broken one.
+    If nobody reads a stream any more, it is replaced by ``os.devnull``: Python would otherwise end
+    with an error. A Ctrl-C during the exit does not make a finished run look interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -111,27 +112,32 @@ def flush_and_exit() -> None:
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    # CPython ends as if killed by SIGINT where a Ctrl-C came within an exec of text, as imports
-    # of dataclasses do it, even if it was answered since; another exec of text clears that.
+    # If a Ctrl-C came during an exec of text, as in the import of a dataclass, CPython ends as if
+    # killed by SIGINT, even if the KeyboardInterrupt was caught. Another exec clears that state.
     exec("")
     atexit.unregister(_exit_at_once)
     atexit.register(_exit_at_once)
 
 
 def is_commands_own(main: Any) -> bool:
-    """Whether ``__main__`` is one of our commands, rather than a program that calls one."""
+    """Whether the main module is one of our commands, and not a program that calls one."""
     name = getattr(getattr(main, "__spec__", None), "name", "")
     file = getattr(main, "__file__", None) or ""
     return name.startswith("pipelines.") or Path(file).stem == "pleasingly"
 
 
 def end_process(status: int) -> None:
-    """Let the process, if it is a command's own, end with ``status`` without Python's teardown.
+    """End the process at its exit with a status, without the teardown of the interpreter.
 
-    Functions of ``atexit`` are called, and open files are flushed. In the teardown daemon threads
-    end wherever they are, Dask's loop for one, and C++ code drops Python objects when there is no
-    Python any more; either may abort the process, and a run that was stopped in order then seems to
-    have crashed.
+    This is for processes of our commands only. Functions of ``atexit`` are called and open files
+    are flushed. During the teardown, daemon threads such as Dask's event loop end wherever they
+    are, and C++ code releases Python objects after the interpreter is gone. Either may abort the
+    process, so that a run that was stopped in order would seem to have crashed.
+
+    Parameters
+    ----------
+    status : int
+        Exit status.
     """
     if is_commands_own(sys.modules["__main__"]):
         atexit.register(_end_without_teardown, status)
@@ -141,7 +147,7 @@ def _end_without_teardown(status: int) -> None:
     atexit.unregister(_end_without_teardown)
     try:
         atexit._run_exitfuncs()
-        gc.unfreeze()  # what ``_exit_at_once`` froze is not among the objects
+        gc.unfreeze()  # ``get_objects`` does not list what ``_exit_at_once`` froze
         for stream in gc.get_objects():
             if type(stream) in BUFFERED and not stream.closed:
                 with suppress(OSError, ValueError):
@@ -153,7 +159,8 @@ def _end_without_teardown(status: int) -> None:
 def _exit_at_once() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Python seeks cycles among all objects several times, which takes a second; but triton, which
-    # torch may bring, complains at length of what is not freed.
+    # At its exit, Python collects cycles among all objects several times, which takes a second.
+    # Frozen objects are skipped. Not with triton, which torch may import: it prints long complaints
+    # about objects that were not freed.
     if "triton" not in sys.modules:
         gc.freeze()

@@ -1,6 +1,6 @@
-"""Cross-validation of any estimators: ``pleasingly cross-validate``.
+"""The command ``pleasingly cross-validate``: cross-validation of any estimators.
 
-``pleasingly cross-validate predict RUN TABLE`` asks the best of a run.
+``pleasingly cross-validate predict RUN TABLE`` predicts with the best candidate of a run.
 """
 
 from __future__ import annotations
@@ -150,7 +150,16 @@ class ValidationPredictOptions(PredictOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ValidationPlan(SearchPlan[Options]):
-    """Candidates of any algorithms."""
+    """Plan of a cross-validation: the candidates of all algorithms.
+
+    Attributes
+    ----------
+    algorithms : sequence of Algorithm
+    candidates : tuple of Candidate
+        The candidates of all algorithms, one algorithm after the other.
+    network_lines : sequence of str
+        Lines for the terminal on networks among the candidates.
+    """
 
     algorithms: Sequence[Algorithm]
     candidates: tuple[Candidate, ...]
@@ -162,7 +171,7 @@ class ValidationPlan(SearchPlan[Options]):
 
     @property
     def lines(self) -> list[str]:
-        """Candidates, scores and folds."""
+        """Lines on the data, the task, the candidates and the folds."""
         data, cv = self.dataset, self.options.cv
         what = f"{len(data.classes)} classes" if data.task == CLASSIFICATION else "numbers"
         algorithms = ", ".join(dict.fromkeys(candidate.algorithm for candidate in self.candidates))
@@ -180,7 +189,7 @@ class ValidationPlan(SearchPlan[Options]):
 
     @property
     def _drawn(self) -> Iterator[str]:
-        """A line on the draws, and on algorithms that have no more candidates."""
+        """A line on the number of draws, and on algorithms with fewer different candidates."""
         options = self.options
         if options.strategy != "random":
             return
@@ -226,22 +235,22 @@ class ValidationPlan(SearchPlan[Options]):
         return [(algorithm.branches, partial(make, algorithm)) for algorithm in self.algorithms]
 
     def on(self, cluster: Cluster) -> Self:
-        """See ``SearchPlan``; with the number of candidates and the task, too."""
+        """See ``SearchPlan``. The entries also have the number of candidates and the task."""
         plan, n_candidates = super().on(cluster), {"n_candidates": self.n_candidates}
         return replace(plan, entries={**plan.entries, **n_candidates, "task": self.dataset.task})
 
 
 def points_of(algorithm: Algorithm, options: Options) -> list[Point]:
-    """The parameters of an algorithm's candidates: those that are drawn, or every combination."""
+    """Parameters of the candidates of an algorithm: drawn at random, or every combination."""
     if options.strategy not in DRAWING:
         return algorithm.combinations()
-    # Draws of an algorithm do not depend on the others.
+    # The seed has the name of the algorithm: its draws do not depend on which others there are.
     seed = (options.seed, *algorithm.name.encode())
     return draw(algorithm.branches, options.n_iter or N_ITER, seed, options.sampler)
 
 
 class CrossValidation(SearchJob[Options]):
-    """Every candidate of every algorithm on every fold; algorithms are compared."""
+    """Job of ``cross_validate``: every candidate of every algorithm on every fold."""
 
     command = "cross_validate"
     description = "Cross-validate estimators of any kind and compare them, on every worker."
@@ -269,7 +278,7 @@ class CrossValidation(SearchJob[Options]):
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
-        """Run the command, or list the estimators."""
+        """Run the command, or list the short names of estimators."""
         if "--estimators" not in (sys.argv if argv is None else argv):
             return super().main(argv)
         for line in listing():
@@ -278,13 +287,13 @@ class CrossValidation(SearchJob[Options]):
 
     @staticmethod
     def argv(argv: Sequence[str]) -> list[str]:
-        """Return ``--param`` then say which ``--estimator`` they are of."""
+        """Command-line arguments in which each ``--param`` names its ``--estimator``."""
         return with_labels(argv)
 
     def plan_candidates(
         self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
     ) -> ValidationPlan:
-        """Return the candidates, and how they are scored."""
+        """The plan: candidates of all algorithms, and how they are scored."""
         grids = read_grid(options.grid) if options.grid else {}
         algorithm_names = (
             tuple(dict.fromkeys([*options.estimator, *grids])) or USUAL_ESTIMATORS[dataset.task]
@@ -340,7 +349,7 @@ class CrossValidation(SearchJob[Options]):
         candidates: pd.DataFrame,
         tested: dict[str, Any],
     ) -> dict[str, Any]:
-        """See ``SearchJob``; compare the best candidates of all algorithms."""
+        """See ``SearchJob``. The best candidates of all algorithms are compared."""
         from pipelines.search.answer import (
             candidate_entry,
             fit_counts,
@@ -382,7 +391,7 @@ class CrossValidation(SearchJob[Options]):
 
     @staticmethod
     def load_model(run: Path, network: str | None = None) -> FittedEstimator:
-        """See ``Job``; ``network`` as ``load_estimator`` has it."""
+        """See ``Job``; for ``network`` see ``load_estimator``."""
         from pipelines.search.model import load_estimator
 
         return load_estimator(run, network)
@@ -394,7 +403,7 @@ class CrossValidation(SearchJob[Options]):
         return predict_with_estimator(rows, options.run, network=options.network)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return the best, how it compares, what was shared."""
+        """Lines on the best candidate, the other algorithms and shared fits."""
         return validation_lines(record)
 
 

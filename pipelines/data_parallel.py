@@ -1,4 +1,4 @@
-"""Train one network on many workers: ``pleasingly data-parallel``."""
+"""The command ``pleasingly data-parallel``: train one network on many workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipelines.parallel.answer import Training
     from pipelines.parallel.problem import TrainingProblem
 
-SECONDS_BETWEEN_LINES = 10
+SECONDS_BETWEEN_LINES = 10  # on epochs, on the terminal
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
     """Options of ``data_parallel``."""
 
     def check(self) -> None:
-        """Check options against each other."""
+        """Refuse options that contradict each other or have no effect."""
         super().check()
         self.refuse_meaningless()
         ranks = (
@@ -72,13 +72,16 @@ class Options(TrainingOptions, RunOptions, TestOptions, OwnDataOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ParallelPlan(job.Plan[Options]):
-    """Trainings of one network, each on several ranks.
+    """Plan of the trainings of one network, each on one or more ranks.
 
     Attributes
     ----------
-    ranks : numbers of ranks; none until there are workers
-    stages : of the network; 1, where it is whole
-    lines_on_workers : what is said once there are workers, of what they decided
+    ranks : tuple of int
+        Numbers of ranks to train on; empty until there are workers.
+    stages : int
+        Stages that the network is cut into; 1 for a whole network.
+    lines_on_workers : tuple of str
+        Lines for the terminal once there are workers, on what depended on them.
     """
 
     ranks: tuple[int, ...] = ()
@@ -87,7 +90,7 @@ class ParallelPlan(job.Plan[Options]):
 
     @property
     def trainings(self) -> list[Training]:
-        """Each strategy on each number of ranks, as often as it is repeated."""
+        """All trainings: each strategy on each number of ranks, with its repeats."""
         from pipelines.parallel.answer import Training
 
         options = self.options
@@ -100,7 +103,7 @@ class ParallelPlan(job.Plan[Options]):
 
     @property
     def lines(self) -> list[str]:
-        """Data, architecture, strategies and number of repetitions."""
+        """Lines on the data, the network, the strategies and the number of repeats."""
         options, data = self.options, self.data
         lines = [
             *data.lines,
@@ -128,7 +131,13 @@ class ParallelPlan(job.Plan[Options]):
         return lines
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with the number of ranks."""
+        """The plan with the numbers of ranks and stages, which may depend on the workers.
+
+        Raises
+        ------
+        InputError
+            There are too few workers, or the number of ranks is no multiple of the stages.
+        """
         from cluster_setup.workers import forecast_workers
         from pipelines.parallel.elastic import refuse_several_hosts
 
@@ -168,6 +177,7 @@ class ParallelPlan(job.Plan[Options]):
                     f"--ranks must be a multiple of --stages, got {n_ranks} and {stages}; "
                     f"take {-(-n_ranks // stages) * stages}"
                 )
+        # torch does not encrypt what ranks send: several hosts only if the user allows it.
         if not (options.open_ranks or options.no_tls):
             addresses = sorted(worker["address"] for worker in cluster.workers)
             refuse_several_hosts(addresses[: max(ranks)])
@@ -178,7 +188,7 @@ class ParallelPlan(job.Plan[Options]):
         return replace(self, **changes, lines_on_workers=tuple(lines))
 
     def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
-        """The plan, and what the workers decided."""
+        """The plan, and the lines on what depended on the workers."""
         return self, self.lines_on_workers
 
     def _stages_that_fit(self, cluster: Cluster, n_workers: int) -> int:
@@ -189,7 +199,7 @@ class ParallelPlan(job.Plan[Options]):
         return stages_that_fit(self.data.network, self.options, n_bytes, n_workers)
 
     def _stage_lines(self, stages: int) -> list[str]:
-        """Cuts of the network; refuses one that cannot be cut so."""
+        """Lines on the stages of the network; an error if it cannot be cut into so many."""
         if stages == 1:
             return ["stages     1: the network fits into the memory of a worker"]
         from pipelines.parallel.stages import staged
@@ -203,14 +213,14 @@ class ParallelPlan(job.Plan[Options]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EndedTrainings(job.Done):
-    """Trainings that have ended, each with the rows of its epochs, and the groups begun anew."""
+    """Rows of the epochs of each training that has ended, and restarts of process groups."""
 
     trainings: Mapping[str, list[dict[str, Any]]]
     restarts: Sequence[Mapping[str, Any]]
 
 
 class DataParallel(job.Job[Options]):
-    """The command that trains a network by a process group of ranks, in one or more ways."""
+    """Job of ``data_parallel``: train a network in a process group, in one or more ways."""
 
     command = "data_parallel"
     description = (
@@ -233,7 +243,7 @@ class DataParallel(job.Job[Options]):
         return (*job.PACKAGES, *OF_NETWORKS)
 
     def load(self, options: Options, kind: str) -> TrainingProblem:
-        """Load the rows, and the network that is to learn them."""
+        """Load the rows and the network."""
         if kind == "threads":
             raise InputError(
                 f"{opt('cluster')} must use worker processes, one for each torch rank, got "
@@ -255,23 +265,23 @@ class DataParallel(job.Job[Options]):
     def plan(
         self, options: Options, data: TrainingProblem, record: Mapping[str, Any]
     ) -> ParallelPlan:
-        """Return how the network is trained; how many ranks there are, the workers decide."""
+        """The plan of the trainings, without the number of ranks, which depends on the workers."""
         if options.stages == 1:
-            data.network.make(0)  # an error of the user's file shows now
-        else:  # too large for this process, maybe
+            data.network.make(0)  # an error in the user's file shows here
+        else:  # the network may be too large for this process
             from pipelines.parallel.deferred import DeferredNetwork
 
             DeferredNetwork(lambda: data.network.make(0))
         image_shape, ink = data.network.image_shape, data.network.ink
         augment = choose_augmentation(options.augment, image_shape is not None, ink)
         options = replace(options, augment=augment)
-        if data.on_disk:  # a resumed run goes on so, however much memory there is then
+        if data.on_disk:  # a resumed run streams, too, even with more memory
             options = replace(options, input="stream")
         stages = 1 if options.stages == "auto" else options.stages
         return ParallelPlan(options=options, data=data, record=record, stages=stages)
 
     def restore(self, plan: ParallelPlan, session: Session) -> EndedTrainings:
-        """Return the trainings that ended before."""
+        """Trainings that ended in earlier sessions. Failed ones are tried again."""
         ended_rows = {
             record["task"]: record["rows"]
             for record in session.journal.records
@@ -282,13 +292,14 @@ class DataParallel(job.Job[Options]):
     def execute(
         self, plan: ParallelPlan, done: EndedTrainings, session: Session, cluster: Cluster
     ) -> EndedTrainings:
-        """Train what has not ended yet, one after the other, each on all its ranks."""
+        """Carry out the trainings that have not ended, one by one, each on all its ranks."""
         from cluster_setup.workers import peak_memory_since, samples_of_memory
         from pipelines.parallel.answer import Training
         from pipelines.run.outcomes import Outcome, describe
 
         (session.path / CHECKPOINTS).mkdir(exist_ok=True)
         refuse_unshared(cluster.client, session.path, opt("results"))
+        # A training whose network was changed or lost on disk is carried out again.
         changed_files, ended_rows = session.folder.changed, dict(done.trainings)
         for file in changed_files:
             if file.startswith(f"{CHECKPOINTS}/"):
@@ -308,7 +319,7 @@ class DataParallel(job.Job[Options]):
                 except OSError as error:
                     stop_if_lost(cluster.client, scheduler)
                     raise RunStopped(f"the cluster no longer responds ({error})") from None
-                except Exception as error:  # of the network or its rows: a row says so
+                except Exception as error:  # of the network or its rows: a failed training
                     stop_if_lost(cluster.client, scheduler)
                     seconds = time.perf_counter() - clock
                     table = training.rows([], f"failed: {describe(error)}")
@@ -318,11 +329,11 @@ class DataParallel(job.Job[Options]):
                     diverged = last["validation_loss"] is None or last["loss"] is None
                     table = training.rows(progress.epochs, "diverged" if diverged else "ok")
                     peaks: dict[str, dict[str, int]] = {}
-                    with suppress(OSError):  # the training is done, whatever became of the cluster
+                    with suppress(OSError):  # the training has ended anyway
                         peaks = cluster.client.run(
                             peak_memory_since, memory_samples, workers=members, on_error="ignore"
                         )
-                    # Of each kind the largest, which is the last.
+                    # dict keeps the last value of a key: sorted, the largest peak of each memory.
                     memory = dict(
                         sorted(entry for peak in peaks.values() for entry in peak.items())
                     )
@@ -340,7 +351,7 @@ class DataParallel(job.Job[Options]):
         session: Session,
         cluster: Cluster | None,
     ) -> ParallelAnswer:
-        """Return the table of epochs, and the best network."""
+        """Write the table of epochs and the best network, and test that."""
         from pipelines.parallel import answer
 
         ended_rows = {training: computed.trainings[training.name] for training in plan.trainings}
@@ -353,7 +364,7 @@ class DataParallel(job.Job[Options]):
         return ParallelAnswer.of({"restarts": computed.restarts, **entries})
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return the training that was begun, and how far its checkpoint on disk is."""
+        """The training that had begun, and the step of its checkpoint; empty if there is none."""
         from pipelines.parallel.answer import Training
         from pipelines.parallel.checkpoint import progress_of, read
 
@@ -365,7 +376,7 @@ class DataParallel(job.Job[Options]):
         return ""
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return the last epoch of each training, what was lost, the time."""
+        """Lines on the last epoch of each training, restarts, the test and the time."""
         lines = []
         for training in record["trainings"]:
             repeat = f", repeat {training['repeat'] + 1}" * (
@@ -401,7 +412,7 @@ class DataParallel(job.Job[Options]):
 
 
 def end_caches(plan: ParallelPlan, cluster: Cluster) -> str:
-    """Remove what was decoded or prepared, but for a folder that was named; say what is kept."""
+    """Remove caches of decoded rows, unless the user named their folder; a line on what is kept."""
     from pipelines.data.stream.cache import folder_of, forget, kept_bytes
 
     directory = plan.options.cache_dir
@@ -425,12 +436,23 @@ def run_training(
     cluster: Cluster,
     update: Callable[[ProgressEvent], None],
 ) -> Any:
-    """Train once, and say so; see ``train_on``.
+    """Carry out a training, with lines on the terminal and progress events.
 
     Parameters
     ----------
-    restarts : is added to
-    update : function that shows how far the training is
+    plan : ParallelPlan
+    training : Training
+    restarts : list of mapping
+        Restarts of process groups in this run; new ones are appended.
+    session : Session
+    cluster : Cluster
+    update : callable
+        Takes a ``ProgressEvent`` whenever an epoch has ended.
+
+    Returns
+    -------
+    tuple
+        Progress, addresses of the ranks' workers, and seconds; see ``train_on``.
     """
     from pipelines.nn.settings import torch_device
     from pipelines.parallel.elastic import train_on

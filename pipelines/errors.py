@@ -1,4 +1,4 @@
-"""The one exception for input a user can put right, and the commands that messages advise."""
+"""``InputError``, the exception for input that a user can correct, and helpers for messages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-# Private characters, which no message has otherwise: they enclose a name and, perhaps, a value.
+# Private-use characters that no message contains: they enclose a name and, optionally, a value.
 _BEGIN, _IS, _END = "\ue000", "\ue001", "\ue002"
 _TRACEBACK = "Traceback (most recent call last):\n"
-_LONGEST = 1000  # letters of an error; some hold an array
+_LONGEST = 1000  # characters of an error; some messages contain an array
 _NAMED = re.compile(f"{_BEGIN}([^{_IS}{_END}]*)(?:{_IS}([^{_END}]*))?{_END}")
 
 
 def opt(name: str, value: Any = None) -> str:
-    """Mark a parameter in the message of an ``InputError``, perhaps with a suggested value.
+    """Mark a parameter in the message of an ``InputError``, optionally with a suggested value.
 
     >>> str(InputError(f"{opt('n_c')} must be at least 1, got 0; use {opt('device', 'cpu')}"))
     "n_c must be at least 1, got 0; use device='cpu'"
@@ -24,17 +24,25 @@ def opt(name: str, value: Any = None) -> str:
 
 
 class InputError(ValueError):
-    """A parameter, or an input file, breaks a rule.
+    """A parameter or an input file breaks a rule.
 
-    The message is one line that names the parameter, the rule, the value and the way
-    out. Commands print ``flagged()`` on stderr and end with exit status 2.
+    The message is one line that names the parameter, the rule, the value and a remedy. Commands
+    print ``flagged()`` on stderr and end with exit status 2.
 
     Parameters
     ----------
     message : str
-        Parameters are written with ``opt``: from Python they read as they are
-        (``n_c``, ``device='cpu'``), on a command line as flags (``--n-c``,
-        ``--device cpu``).
+        Parameters in it are written with ``opt``. From Python they read as they are (``n_c``,
+        ``device='cpu'``), on a command line as flags (``--n-c``, ``--device cpu``).
+
+    Examples
+    --------
+    >>> from pipelines import InputError, svm_grid
+    >>> try:
+    ...     svm_grid.run(n_c=0)
+    ... except InputError as error:
+    ...     print(error)
+    n_c must be at least 1, got 0
     """
 
     def __init__(self, message: str) -> None:
@@ -45,11 +53,11 @@ class InputError(ValueError):
         return _NAMED.sub(_as_parameter, self._message)
 
     def flagged(self) -> str:
-        """Return the message as a command line says it."""
+        """The message with flags in place of parameters, for a command line."""
         return _NAMED.sub(_as_flag, self._message)
 
     def renamed(self, **names: str) -> Self:
-        """Return the same error from a caller whose parameters are called otherwise.
+        """The same error with other names of parameters, for a caller that has others.
 
         >>> str(InputError(f"{opt('folds')} must be at least 2").renamed(folds="cv"))
         'cv must be at least 2'
@@ -61,21 +69,27 @@ class InputError(ValueError):
 
 
 def error_line(error: BaseException | str) -> str:
-    """Return an error as one line that every file can hold: its type, and what it says first.
+    """An error as one line of text: its type and the first line of its message.
 
     Parameters
     ----------
-    error : an exception, or its traceback as text; text without one is cut to its first line
+    error : exception or str
+        Text may be a traceback; of other text the line is the first one.
+
+    Returns
+    -------
+    str
+        At most 1,003 characters, all of which can be encoded as UTF-8.
     """
     if isinstance(error, BaseException):
         prefix, text = f"{type(error).__name__}: ", _text_of(error)
     else:
         prefix, text = "", error.rpartition(_TRACEBACK)[2] if _TRACEBACK in error else error
-        if text is not error:  # the frames are indented, and the type follows
+        if text is not error:  # frames are indented; the type of the error follows them
             text = "".join(re.split(r"(?m)^(?=\S)", text, maxsplit=1)[1:]) or text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = prefix + lines[0] if lines else prefix.rstrip(": ")
-    if not prefix and line.endswith(":") and len(lines) > 1:  # what it says begins below its type
+    if not prefix and line.endswith(":") and len(lines) > 1:  # the message begins on the next line
         line += f" {lines[1]}"
     line = line.encode(errors="backslashreplace").decode()  # half of a surrogate pair
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
@@ -89,10 +103,10 @@ def _text_of(error: BaseException) -> str:
 
 
 def program(command: str) -> str:
-    """Return what the user types for a command: ``pleasingly svm-grid``.
+    """What a user types for a command: ``pleasingly svm-grid``.
 
-    A process that was started as ``python -m pipelines.svm_grid`` advises that, since the
-    script may not be on the path.
+    In a process that was started as ``python -m pipelines.svm_grid`` it has that form, since the
+    ``pleasingly`` script may not be on the path.
     """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name.partition(".")[0] == "pipelines":
@@ -101,19 +115,19 @@ def program(command: str) -> str:
 
 
 def as_typed(argv: Sequence[str]) -> list[str]:
-    """Return the recorded words of a run, ``python -m pipelines.COMMAND ...``, as ``program``."""
+    """The recorded command line of a run with its command as ``program`` writes it."""
     if list(argv[:2]) != ["python", "-m"]:
         return list(argv)
     return [*program(argv[2].removeprefix("pipelines.")).split(), *argv[3:]]
 
 
 def flag_of(name: str) -> str:
-    """Return the command-line flag of a parameter: ``n_c`` -> ``--n-c``."""
+    """The command-line flag of a parameter: ``--n-c`` for ``n_c``."""
     return "--" + name.replace("_", "-")
 
 
 def nearest(name: str, known_names: Iterable[str], otherwise: str) -> str:
-    """Return the way out of a misspelt name: the nearest one, or what to do if none is near."""
+    """Advice on an unknown name: the most similar known name, or ``otherwise``."""
     from difflib import get_close_matches
 
     close_names = get_close_matches(name, known_names, n=1)

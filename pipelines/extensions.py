@@ -1,7 +1,7 @@
-"""Classes that other packages add, found by their entry points.
+"""Classes of other packages, such as strategies and loggers, found by their entry points.
 
 A package declares its class in a group of entry points, such as ``pleasingly.strategies``, under
-the name that users type. This program's own names come first: no package can replace one.
+the name that users type. A class of this program cannot be replaced: its own names come first.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from pipelines.errors import InputError, error_line, nearest, opt
 
 @dataclass(frozen=True)
 class Extensions:
-    """Every class of an interface, by name: ours, and those of other packages.
+    """All classes that implement an interface, by name: our own and those of other packages.
 
     Attributes
     ----------
-    group : of entry points
-    interface : ``module:Class``; every class is a subclass of it
-    option : the parameter by which a user names a class, for messages; None where none does
-    own_classes : ``module:Class`` of ours by name
+    group : str
+        Group of entry points.
+    interface : str
+        ``module:Class`` of the base class.
+    option : str or None
+        Parameter by which a user names a class, for messages; None if users name none.
+    own_classes : mapping of str to str
+        ``module:Class`` of each class of this program, by name.
     """
 
     group: str
@@ -33,16 +37,17 @@ class Extensions:
     own_classes: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
-        """All names, ours first; looks through every installed package, some 20 ms."""
+        """All names, our own first. Looks through all installed packages, some 20 ms."""
         return (*self.own_classes, *sorted(self._entries().names - self.own_classes.keys()))
 
     def load(self, name: str) -> Any:
-        """The class of a name.
+        """The class with a name.
 
         Raises
         ------
         InputError
-            No package or several have the name, or what they have under it is no such class.
+            No package or more than one declares the name, or its class cannot be imported or is no
+            subclass of the interface.
         """
         if name in self.own_classes:
             return _resolve(self.own_classes[name])
@@ -64,7 +69,7 @@ class Extensions:
         Raises
         ------
         InputError
-            It cannot be imported, or is no subclass of the interface.
+            The class cannot be imported, or is no subclass of the interface.
         """
         interface = _resolve(self.interface)
         label = f"the entry point {entry.name} of {self.group}"
@@ -84,11 +89,11 @@ class Extensions:
         return extension
 
     def entries(self, name: str | None = None) -> tuple[EntryPoint, ...]:
-        """The entry points of other packages, all or those with a name."""
+        """Entry points of other packages: all, or those with a name."""
         return tuple(entry for entry in self._entries() if name in (None, entry.name))
 
     def distributions(self, name: str | None = None) -> tuple[str, ...]:
-        """The distributions, other than ours, whose versions decide what a name does, or all."""
+        """Distributions of other packages that declare a name, or any; results depend on them."""
         entries = () if name in self.own_classes else self.entries(name)
         return tuple(entry.dist.name for entry in entries if entry.dist)
 

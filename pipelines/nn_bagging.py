@@ -1,7 +1,7 @@
-"""Bagging of neural networks: ``pleasingly nn-bagging``.
+"""The command ``pleasingly nn-bagging``: bagging of neural networks.
 
-``pleasingly nn-bagging predict RUN --image FILE`` asks a stored ensemble, and
-``predict RUN TABLE`` one of a table.
+``pleasingly nn-bagging predict RUN --image FILE`` predicts with a stored ensemble of images, and
+``predict RUN TABLE`` with one of a table.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ if TYPE_CHECKING:
     from pipelines.search.forecast import Rates, WorkType
     from pipelines.search.tasks import Problem
 
-SMALLEST_OF_CNN = 20  # pixels on a side
+SMALLEST_OF_CNN = 20  # pixels on a side; smaller grey images get the network conv by default
 MOST_COPIES = 1000
 
 STRATEGIES, MARGIN = ("random", "race", "tpe"), 3.0
-OF_CLASSES = ("defer_error", "explain", "label_smoothing", "rare")  # options
-OF_NUMBERS = ("defer_width",)
+OF_CLASSES = ("defer_error", "explain", "label_smoothing", "rare")  # options for classification
+OF_NUMBERS = ("defer_width",)  # options for regression
 
 
 @dataclass(frozen=True)
 class NetworkTrainingOptions:
-    """Options of the training of a network."""
+    """Options of the training of networks."""
 
     group: ClassVar[str] = "model"
 
@@ -239,7 +239,7 @@ class Options(
     )
 
     def check(self) -> None:
-        """Refuse what is of a search where there is none."""
+        """Refuse options that have no effect, or contradict each other."""
         for name in ("scoring", "extend", "strategy") if self.n_tuning == 0 else ():
             value = getattr(self, name)
             if value and value != STRATEGIES[0]:
@@ -299,30 +299,37 @@ class BaggingPredictOptions(PredictOptions):
 
     @property
     def folder(self) -> Path:
-        """Where figures go."""
+        """Folder for the figures."""
         if self.output is None:
             return Path()
         return self.output.parent if self.output.suffix in TABLES else self.output
 
 
 def none_if_auto(choice: Any) -> Any:
-    """What was chosen; None for auto."""
+    """The choice of an option; None for "auto"."""
     return None if choice == "auto" else choice
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BaggingPlan(job.Plan[Options]):
-    """Members and their candidates, all drawn, and the samples to explain.
+    """Plan of an ensemble: bootstrap samples and candidates of all members, all drawn.
 
     Attributes
     ----------
-    asked : samples whose certainty is drawn
-    space : where candidates are drawn from
-    scoring : names of scorers, by the first of which a member's best candidate is chosen
-    augment : how training images are changed
-    trainings : of members and candidates
-    network_lines : what is said of a network that is not the study's
-    rates : what tasks take, by probes; none where nothing was probed
+    samples_to_explain : Asked
+        Samples whose certainty is drawn.
+    space : SearchSpace
+        Where candidates are drawn from.
+    augment : str
+        How training images are changed.
+    trainings : Trainings
+        Trainings of the members and their candidates.
+    scoring : tuple of str
+        Names of scorers; the first one chooses a member's best candidate.
+    network_lines : sequence of str
+        Lines for the terminal on a network that is not one of the study.
+    rates : mapping
+        Measured rates of tasks; empty if none were measured.
     """
 
     samples_to_explain: SamplesToExplain
@@ -335,7 +342,7 @@ class BaggingPlan(job.Plan[Options]):
 
     @property
     def lines(self) -> list[str]:
-        """Rows, networks and how many are trained."""
+        """Lines on the data, the networks and the number of fits."""
         from pipelines.data.tables.words import counted
 
         options, data = self.options, self.data
@@ -364,15 +371,15 @@ class BaggingPlan(job.Plan[Options]):
         return [*data.lines, of_data, *self.network_lines, *notes, plan]
 
     def trainings_on(self, device: str) -> Trainings:
-        """The trainings as a device is to have them."""
+        """The trainings for a device."""
         trainings = self.trainings.on(device)
-        # Without a search members of a table would share a draw.
+        # Members of a table in one group would all have the candidate that its first one drew.
         if self.options.n_tuning == 0 and self.space.network != "table":
             return trainings.in_groups()
         return trainings
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[TaskDescription]:
-        """Candidates, and the refits that wait for them."""
+        """Tasks of the candidates, and of the refits that follow them."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         trainings = self.trainings_on("gpu" if on_gpu else "cpu")
         problem = trainings.problem(FoldedData.of(self.data), self.scoring)
@@ -380,7 +387,7 @@ class BaggingPlan(job.Plan[Options]):
         return [*feed(0), *feed.waiting]
 
     def timed(self, workers: Workers, done: job.Done) -> tuple[Self, Sequence[str]]:
-        """See ``Plan``; where candidates are drawn or dropped as it goes, of a random search."""
+        """See ``Plan``. If candidates are drawn or dropped on the way, the forecast is of all."""
         from pipelines.bagging.work import run_member_task
         from pipelines.search.forecast import forecast
 
@@ -392,7 +399,7 @@ class BaggingPlan(job.Plan[Options]):
         refit_candidates = {
             stage: row["candidate"] for stage, row in getattr(done, "refits", {}).items()
         }
-        # Of a strategy that decides by rows, all candidates on all folds.
+        # A strategy that drops candidates may need less: the forecast is an upper bound.
         feed = trainings.feed(problem, workers.n, getattr(done, "rows", {}), refit_candidates)
         tasks = [*feed(0), *feed.waiting]
 
@@ -406,7 +413,7 @@ class BaggingPlan(job.Plan[Options]):
         return replace(self, rates=time_forecast.rates), time_forecast.lines
 
     def on(self, cluster: Cluster) -> Self:
-        """Add the space, and the samples to explain, to the entries."""
+        """The plan with the space and the samples to explain in its entries."""
         n_splits = self.options.folds if self.options.n_tuning else 0
         entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
         entries["scoring"] = list(self.scoring)
@@ -414,7 +421,14 @@ class BaggingPlan(job.Plan[Options]):
 
 
 def refuse_of_other_task(options: Options, data: Dataset) -> None:
-    """Refuse options for another kind of target, and more confidence than rows can give."""
+    """Refuse options for another task, and a confidence that needs more rows.
+
+    Raises
+    ------
+    InputError
+        An option is for classification and the task is regression, or the other way round; or the
+        confidence of intervals is more than n / (n + 1) for n training rows.
+    """
     is_regression = data.task == REGRESSION
     for name in OF_CLASSES if is_regression else OF_NUMBERS:
         if (value := getattr(options, name)) not in (None, "refuse"):
@@ -435,13 +449,26 @@ def refuse_of_other_task(options: Options, data: Dataset) -> None:
 
 
 def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> SearchSpace:
-    """Where candidates are drawn from; a resumed run keeps the space it began with."""
+    """The space that candidates are drawn from; a resumed run keeps that of its first session.
+
+    Parameters
+    ----------
+    options : Options
+    data : Dataset
+    record : mapping
+        ``run.json`` of the run to resume; empty for a new one.
+
+    Returns
+    -------
+    SearchSpace
+    """
     shape = data.image_shape
     if "space" in record:
         space = SearchSpace.from_mapping(record["space"])
         if not named_code(space.network):
             return space
-        # Code is that which options name, as of a new run, and never that of a folder.
+        # A network of the user's own is loaded from the file in the options, never from one that a
+        # run folder names, as a folder may come from somebody else.
     network = options.network
     if network is None and options.space == "auto":
         is_large = shape is not None and min(shape[-2:]) >= SMALLEST_OF_CNN
@@ -450,9 +477,10 @@ def space_of(options: Options, data: Dataset, record: Mapping[str, Any]) -> Sear
 
 
 class Bagging(job.Job[Options]):
-    """Each member is the best candidate of a search on a bootstrap sample; the members vote.
+    """Job of ``nn_bagging``: an ensemble of networks, each trained on a bootstrap sample.
 
-    Of a target of numbers their mean is the answer, with an interval.
+    Each member is the best candidate of a search on its bootstrap sample. The members vote; in a
+    regression the answer is their mean, with an interval.
     """
 
     command = "nn_bagging"
@@ -473,13 +501,13 @@ class Bagging(job.Job[Options]):
         "--dataset houses.csv --target price --n-bootstrap 24 --n-tuning 0",
         "--resume results/nn_bagging-20261120-140055",
     )
-    reusable = True  # --explain
-    lasting = ("space",)  # which run.json has, and candidates are drawn from
+    reusable = True  # a finished run may be resumed with another explain
+    lasting = ("space",)  # candidates are drawn from it; its file may not change
     candidate_options = frozenset(("n_bootstrap", "n_tuning", "strategy", "race_margin", "space"))
 
     @staticmethod
     def load_model(run: Path, network: Any = None) -> BaggedNets | BaggedNetsRegressor:
-        """See ``Job``; ``network`` as ``BaggedNets.of_run`` has it."""
+        """See ``Job``; for ``network`` see ``BaggedNets.of_run``."""
         from pipelines.bagging.estimator import BaggedNets
         from pipelines.bagging.regressor import BaggedNetsRegressor
         from pipelines.run.new_rows import record_of
@@ -490,7 +518,7 @@ class Bagging(job.Job[Options]):
 
     @staticmethod
     def predict_rows(rows: NewRows, options: BaggingPredictOptions) -> ModelAnswer:
-        """See ``Job``; of the first images the certainty is drawn, too."""
+        """See ``Job``. For the first images, figures of the certainty are drawn, too."""
         from pipelines.bagging.predict import predict_with_ensemble
 
         def draw(*image: Any) -> Path:
@@ -505,20 +533,21 @@ class Bagging(job.Job[Options]):
         return (*job.PACKAGES, *OF_NETWORKS, *strategy_packages(options.strategy))
 
     def load(self, options: Options, kind: str) -> Dataset:
-        """Load the data set; images and tables are scaled on the workers."""
+        """Load the data set, unscaled: images and tables are scaled on the workers."""
         need_torch()
         return load_dataset(
             options.dataset,
             task=options.task_asked,
             test_size=options.test_size,
             seed=options.seed,
-            # A bootstrap's folds may lack a class; what is asked to be rare is measured by them.
+            # Folds of a bootstrap sample may lack a class, so none is refused for that. Only where
+            # rare classes are merged or dropped does the number of folds decide which are rare.
             n_folds=options.folds if options.rare != "refuse" else 1,
             **options.as_read(),
         )
 
     def plan(self, options: Options, data: Dataset, record: Mapping[str, Any]) -> BaggingPlan:
-        """Draw bootstraps and all candidates, and see what is to be explained."""
+        """Draw the bootstrap samples and all candidates, and find the samples to explain."""
         from pipelines.bagging.work import Trainings
         from pipelines.search.strategies.tpe import need_optuna
 
@@ -551,7 +580,7 @@ class Bagging(job.Job[Options]):
             strategy=options.strategy,
             race_margin=options.race_margin,
         )
-        if space.network not in BY_HAND:  # an error of the user's module shows now
+        if space.network not in BY_HAND:  # an error in the user's module is raised here
             from pipelines.nn.networks import describe_network
 
             lines = describe_network(trainings.candidates[0][0].spec, inputs)
@@ -570,7 +599,7 @@ class Bagging(job.Job[Options]):
         )
 
     def restore(self, plan: BaggingPlan, session: Session) -> TrainedMembers:
-        """Take the rows of candidates, and of the refits of members that are stored."""
+        """Rows of candidates and members of earlier sessions, or of the run to extend."""
         from pipelines.bagging.train_members import done_before
 
         done = done_before(session, plan.trainings)
@@ -583,11 +612,11 @@ class Bagging(job.Job[Options]):
     def execute(
         self, plan: BaggingPlan, done: TrainedMembers, session: Session, cluster: Cluster
     ) -> TrainedMembers:
-        """Train what is left of the candidates and the members."""
+        """Train the candidates and members that are not done."""
         from pipelines.bagging.train_members import train_members
 
         data = plan.data
-        # One's own images come after the test rows.
+        # The user's own images are predicted along with the test rows, after them.
         rows = FoldedData.of(data, X_test=plan.samples_to_explain.after(data.X_test))
         trainings = plan.trainings_on(cluster.device)
         problem = trainings.problem(rows, plan.scoring)
@@ -600,7 +629,7 @@ class Bagging(job.Job[Options]):
     def answer(
         self, plan: BaggingPlan, computed: TrainedMembers, session: Session, cluster: Cluster | None
     ) -> BaggingAnswer:
-        """Reduce the members' predictions, and score them on the test rows."""
+        """Combine the members' predictions, and score them on the test rows."""
         from pipelines.bagging.answer import TrainedEnsemble, answer, answer_numbers
         from pipelines.bagging.importance import write_ensemble_importances
         from pipelines.data.baseline import baseline_of, remarks_on
@@ -653,7 +682,7 @@ class Bagging(job.Job[Options]):
         return of_ensemble(record)
 
     def is_whole(self, record: Mapping[str, Any], plan: BaggingPlan, done: TrainedMembers) -> bool:
-        """Whether a run is finished and no member was lost."""
+        """Whether a run is finished and all its members are stored."""
         is_finished = super().is_whole(record, plan, done)
         trainings = (plan.trainings, *plan.trainings.nested)
         return is_finished and len(done.refits) == sum(len(part.seeds) for part in trainings)

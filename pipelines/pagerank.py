@@ -1,4 +1,4 @@
-"""PageRank of a graph: ``pleasingly pagerank``."""
+"""The command ``pleasingly pagerank``: PageRank of a graph."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pipelines.graph.random_graphs import RandomGraph
     from pipelines.graph.ranks import GraphProblem, Ranks
 
-PARTITIONS = "partitions"  # folder of a run on many workers, until it is finished
-TOP = 100
-BINS = 60
+PARTITIONS = "partitions"  # folder in that of a distributed run, until it is finished
+TOP = 100  # nodes that run.json lists
+BINS = 60  # of the histogram of ranks
 
 
 def ranks_file(text: str) -> str:
-    """The table of ranks that a path names, of a run's folder the one in it."""
+    """Path of a table of ranks: the path itself, or the table in a run folder."""
     return os.path.join(text, RANKS) if os.path.isdir(os.path.expanduser(text)) else text
 
 
@@ -42,7 +42,7 @@ class Options(RunOptions):
     """Options of ``pagerank``: the graph, the damping, the stopping rule and where it runs."""
 
     group: ClassVar[str] = "graph"
-    elsewhere: ClassVar = {"--dataset": "--edges"}  # what other commands call an option of this
+    elsewhere: ClassVar = {"--dataset": "--edges"}  # options of other commands
 
     edges: str | None = option(
         None,
@@ -118,7 +118,13 @@ class Options(RunOptions):
             )
 
     def stop(self) -> StoppingRule:
-        """Return the stopping rule; raises InputError if its options contradict each other."""
+        """The stopping rule.
+
+        Raises
+        ------
+        InputError
+            An option is out of its range, or there is no rule.
+        """
         from pipelines.graph.iteration import StoppingRule
 
         return StoppingRule(self.tol or None, self.iterations)
@@ -126,13 +132,16 @@ class Options(RunOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PageRankPlan(job.Plan[Options]):
-    """A surfer on a graph.
+    """Plan of a PageRank: a random surfer on a graph.
 
     Attributes
     ----------
-    problem : the graph and the surfer; None where the workers read the edges
-    notes : on the edges
-    device : where ranks are computed
+    problem : Problem or None
+        The graph and the surfer; None if the workers read the edges.
+    notes : sequence of str
+        Notes on the edges, for the terminal and ``run.json``.
+    device : str
+        Where ranks are computed: "cpu" or "gpu".
     """
 
     problem: GraphProblem | None
@@ -141,7 +150,7 @@ class PageRankPlan(job.Plan[Options]):
 
     @property
     def lines(self) -> list[str]:
-        """The graph and the surfer."""
+        """Lines on the graph and the surfer."""
         options, problem = self.options, self.problem
         surfer = f"surfer     damping {options.alpha:g}, dangling nodes {options.dangling}"
         if problem is None:
@@ -156,13 +165,13 @@ class PageRankPlan(job.Plan[Options]):
         return [graph, surfer, *note_lines(self.notes)]
 
     def n_workers(self, kind: str) -> int | None:
-        """Return the number of workers: one with all threads, or many if distributed."""
+        """Number of workers: one with all threads, or as many as there are if distributed."""
         if self.options.workers is None and kind == "local" and not self.options.distributed:
             return 1
         return self.options.workers
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with cuGraph, where the workers have GPUs and it computes this."""
+        """The plan with cuGraph as the solver, if there are GPUs and it supports the options."""
         from pipelines.graph import cugraph
 
         options = self.options
@@ -174,7 +183,7 @@ class PageRankPlan(job.Plan[Options]):
 
 
 class PageRank(job.Job[Options]):
-    """Ranks of all nodes: where a surfer is who follows edges and sometimes jumps."""
+    """Job of ``pagerank``: the probabilities that a random surfer is at each node."""
 
     command = "pagerank"
     description = "PageRank of a graph: an edge list or a random one."
@@ -191,11 +200,11 @@ class PageRank(job.Job[Options]):
         return ("numpy", "scipy")
 
     def load(self, options: Options, kind: str) -> EdgeFile | RandomGraph:
-        """Read the head of the file; edges are read by ``plan``, or by the workers."""
+        """Open the edge list. The edges are read by ``plan``, or by the workers."""
         from pipelines.graph.files import open_edges
         from pipelines.graph.random_graphs import RandomGraph
 
-        options.stop()  # what is wrong with these is said before anything is read
+        options.stop()  # contradictory options are refused before anything is read
         if options.edges is None:
             return RandomGraph(options.random, options.nodes, options.degree, options.seed)
         return open_edges(
@@ -210,7 +219,7 @@ class PageRank(job.Job[Options]):
     def plan(
         self, options: Options, data: EdgeFile | RandomGraph, record: Mapping[str, Any]
     ) -> PageRankPlan:
-        """Read the graph and the vectors, but for a run on many workers."""
+        """Read the graph and the vectors; in a distributed run the workers do that."""
         fields: dict[str, Any] = {"options": options, "data": data, "record": record}
         if options.distributed:
             return PageRankPlan(**fields, problem=None, notes=data.edge_notes(options.undirected))
@@ -234,7 +243,7 @@ class PageRank(job.Job[Options]):
     def execute(
         self, plan: PageRankPlan, done: job.Done, session: Session, cluster: Cluster
     ) -> Ranks:
-        """Iterate on one worker, or on all; these go on from what an earlier session left."""
+        """Compute the ranks on one worker, or on all, which resume from their last checkpoint."""
         from pipelines.graph.ranks import GraphProblem, RankTask
 
         options, interval = plan.options, plan.options.checkpoint_every
@@ -273,7 +282,7 @@ class PageRank(job.Job[Options]):
         return outcome.result
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return how many iterations the ranks on disk have behind them, of a run on many."""
+        """Number of iterations of the checkpoint of a distributed run, in words; may be empty."""
         if not (path / PARTITIONS).is_dir():
             return ""
         from pipelines.graph.distributed import iterations_kept
@@ -284,7 +293,7 @@ class PageRank(job.Job[Options]):
     def answer(
         self, plan: PageRankPlan, computed: Any, session: Session, cluster: Cluster | None
     ) -> GraphAnswer:
-        """Write ranks and iterations; name the highest ranks, and say how exact they are."""
+        """Write the tables of ranks and iterations. The answer has the top ranks and the error."""
         import pandas as pd
 
         ranks: Ranks = computed
@@ -319,7 +328,7 @@ class PageRank(job.Job[Options]):
         return GraphAnswer.of(entries)
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return the highest ranks, how exact they are, the time."""
+        """Lines on the highest ranks, the error and the time."""
         top = ", ".join(f"{entry['node']} ({entry['rank']:.3g})" for entry in record["top"][:5])
         end = "" if record["converged"] else "; not converged: --tol was not reached"
         return [
@@ -331,12 +340,23 @@ class PageRank(job.Job[Options]):
 
 
 def note_lines(notes: Iterable[str]) -> list[str]:
-    """Return notes on the edges as lines of the terminal."""
+    """Notes on the edges as lines of the terminal."""
     return [f"note       {note}" for note in notes]
 
 
 def score_histogram(ranks: Array) -> dict[str, list[float]]:
-    """Count the nodes by rank, in bins of equal width on a logarithmic axis."""
+    """Histogram of ranks, in ``BINS`` bins of equal width on a logarithmic axis.
+
+    Parameters
+    ----------
+    ranks : float array of shape (n_nodes,)
+        Ranks of 0 have no logarithm and are left out.
+
+    Returns
+    -------
+    dict of str to list
+        ``bounds`` of the bins and ``counts`` of nodes; empty lists if no rank is above 0.
+    """
     import numpy as np
 
     positive = ranks[ranks > 0]

@@ -1,4 +1,4 @@
-"""``pleasingly runs [DIR]``: a table of the runs in a folder, as text, as CSV or as a page."""
+"""The command ``pleasingly runs [DIR]``: a table of runs as text, as CSV or as a page."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ EXAMPLES = (
     '--where "test_error < 2 %" --where "command == svm-grid" --where "started >= 2026-11-20"',
     "results --page runs.html",
 )
-GAP = 2  # letters between columns
-# Columns that may be broken, and their least widths.
+GAP = 2  # characters between columns
+# Columns whose cells may be broken over lines, and their minimum widths in characters.
 BROKEN = {"name": 16, "started (UTC)": 10, "data": 9, "best": 18, "cv": 12, "test": 12}
 NUMBERS = ("cv error", "test error", "time")
 LEFT_OUT_FIRST = ("time", "command", "data", "started (UTC)", "best", "status")
@@ -64,7 +64,7 @@ class Options:
     )
 
     def check(self) -> None:
-        """Check options against each other."""
+        """Refuse a page together with another format."""
         if self.page is not None and self.format != "text":
             raise InputError(
                 f"{opt('page')} must stand without {opt('format')}, got both; leave one of them out"
@@ -72,7 +72,13 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """List the runs in a folder; the exit status."""
+    """List the runs in a folder.
+
+    Returns
+    -------
+    int
+        Exit status: 0, or 2 for bad input or a page that cannot be written.
+    """
     from pipelines.console import echo, flush_and_exit, phase, print_error, take_any_terminal
 
     take_any_terminal()
@@ -128,7 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def window_width() -> int:
-    """How many letters a line may have: as many as the terminal, where one of the streams is it."""
+    """Characters that fit on a line: of the terminal that one of the streams is connected to."""
+    # shutil asks stdout only, which is a pipe in ``pleasingly runs | less``. COLUMNS overrides the
+    # width of the terminal, as in other programs.
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
         with suppress(AttributeError, OSError, ValueError):
             if "COLUMNS" not in os.environ and stream is not None:
@@ -137,7 +145,7 @@ def window_width() -> int:
 
 
 def write_csv(rows: Sequence[RunRow], file: TextIO) -> None:
-    """Write runs as CSV: numbers with all their digits, errors as fractions."""
+    """Write runs as CSV, with all digits of numbers and with errors as fractions."""
     from pipelines.console import printable
     from pipelines.report.run_table import COLUMNS
 
@@ -151,9 +159,20 @@ def write_csv(rows: Sequence[RunRow], file: TextIO) -> None:
 
 
 def text_table(rows: Sequence[RunRow], width: int) -> list[str]:
-    """Lay runs out as the lines of a table; a narrow window has fewer columns, and says which.
+    """Lines of a text table of runs.
 
-    Names, data and candidates are broken over lines where there is no room for them.
+    Cells of the columns in ``BROKEN`` may go over several lines. If that is not enough, columns are
+    left out in the order of ``LEFT_OUT_FIRST``, and a last line names them.
+
+    Parameters
+    ----------
+    rows : sequence of RunRow
+    width : int
+        Characters that fit on a line.
+
+    Returns
+    -------
+    list of str
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -174,7 +193,7 @@ def text_table(rows: Sequence[RunRow], width: int) -> list[str]:
         if room() < 0:
             left_out.append(head)
             del columns[head]
-    for _ in range(max(room(), 0)):  # a letter at a time to the column that lacks most
+    for _ in range(max(room(), 0)):  # one character at a time, for the column that lacks most
         widths[max(columns, key=lambda head: full_widths[head] - widths[head])] += 1
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
     for head in columns:
@@ -195,9 +214,9 @@ def text_table(rows: Sequence[RunRow], width: int) -> list[str]:
 
 
 def text_columns(rows: Sequence[RunRow]) -> dict[str, list[str]]:
-    """Give the cells of a table as they are read, by the heads of its columns.
+    """Cells of the text table, by the headings of its columns.
 
-    Where a score is another than the error, each says what it is.
+    If a run has another score than the error, every cell names its measure.
     """
     from pipelines.report.run_table import EMPTY
     from pipelines.report.wording import duration, percent

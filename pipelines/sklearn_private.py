@@ -1,9 +1,10 @@
-"""Names of scikit-learn that it does not promise to keep: no other file imports one.
+"""Private names of scikit-learn that this program uses: no other file imports one.
 
-``from pipelines.sklearn_private import StrOptions`` imports only the module that has it, and this
-file by itself nothing of scikit-learn, whose import takes longer than a short search.
+scikit-learn may move or change them with any release. ``from pipelines.sklearn_private import
+StrOptions`` imports only the module that has the name. This file by itself imports nothing of
+scikit-learn, whose import takes longer than a short search.
 
-Private attributes of its objects stay where they are used: of scorers ``_kwargs``,
+Private attributes of its objects are used where they are needed: of scorers ``_kwargs``,
 ``_response_method``, ``_score_func`` and ``_scorers``; of fitted estimators ``_fit_method``,
 ``_label_binarizer``, ``_validate_X_predict`` and ``_y``; of searches ``_format_results``; of all
 estimators ``_get_param_names``, ``_parameter_constraints`` and ``_validate_params``.
@@ -14,7 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# The lowest that pyproject.toml allows, for make test-versions, and that of constraints.txt.
+# The lowest version that pyproject.toml allows, which make test-versions installs, and the version
+# of constraints.txt.
 TRIED = ("1.7.0", "1.9.1")
 
 LOCATIONS = {
@@ -47,7 +49,7 @@ def __getattr__(name: str) -> Any:
     except (AttributeError, ModuleNotFoundError) as error:
         from sklearn import __version__
 
-        # Of an AttributeError "from ... import" would drop the message.
+        # Not an AttributeError: "from ... import" would drop its message.
         raise ImportError(
             f"scikit-learn {__version__} has no {module}.{private}; install a version that this "
             f"program was tried with: {' or '.join(TRIED)}"

@@ -1,6 +1,6 @@
-"""Grid search of a kernel SVM over C and gamma: ``pleasingly svm-grid``.
+"""The command ``pleasingly svm-grid``: grid search of a kernel SVM over C and gamma.
 
-``pleasingly svm-grid predict RUN TABLE`` asks the model of a run.
+``pleasingly svm-grid predict RUN TABLE`` predicts with the model of a run.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
     from pipelines.svm.kernel_machine import KernelMachine, KernelRegressor
 
-OF_GRIDS = ("c", "n_c", "gamma", "n_gamma", "epsilon", "n_epsilon")  # options
-SHORT = 30_000  # predicted cost that a core is through with in about ten seconds
+OF_GRIDS = ("c", "n_c", "gamma", "n_gamma", "epsilon", "n_epsilon")  # options of a grid only
+SHORT = 30_000  # predicted cost of fits that take one core about ten seconds
 
 
 bounds_option = partial(option, parse=float, nargs=2, rule=increasing_log10, metavar=("FROM", "TO"))
@@ -120,7 +120,7 @@ class Options(SVMOptions, SearchOptions):
     )
 
     def check(self) -> None:
-        """Check options against each other."""
+        """Refuse options that exclude each other or have no effect."""
         for name in ("c", "gamma", "epsilon"):
             if (values := getattr(self, name)) is None:
                 continue
@@ -147,15 +147,18 @@ class Options(SVMOptions, SearchOptions):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GridPlan(SearchPlan[Options]):
-    """Candidates of C, gamma and, of a regression, epsilon: of a grid, or drawn.
-
-    A resumed run keeps the ``solver`` it began with.
+    """Plan of a search over C, gamma and, in a regression, epsilon.
 
     Attributes
     ----------
-    points : the parameters of each
-    approximation : a line on the landmarks that stand for all rows, or nothing
-    is_brief : whether ``SVC`` itself is through with them before the path solver could begin
+    points : sequence of mapping
+        Parameters of each candidate, on a grid or drawn.
+    solver : str
+        Option of the solver; a resumed run keeps that of its first session.
+    approximation : str
+        A line on the landmarks that approximate the kernel; empty without them.
+    is_brief : bool
+        Whether ``sklearn.svm.SVC`` finishes before the path solver would be loaded.
     """
 
     points: Sequence[Mapping[str, float]]
@@ -169,7 +172,7 @@ class GridPlan(SearchPlan[Options]):
 
     @property
     def lines(self) -> list[str]:
-        """Folds and the axes of the grid."""
+        """Lines on the data, the folds and the axes of the grid."""
         data = self.dataset
         decision = self.options.decision if data.task == CLASSIFICATION else "epsilon-SVR"
         n_values = {name: len({point[name] for point in self.points}) for name in self.points[0]}
@@ -191,21 +194,21 @@ class GridPlan(SearchPlan[Options]):
         ]
 
     def describe_backend(self, kind: str) -> str:
-        """Return the solver; the devices of a site's workers are not known here."""
+        """The solver, for a dry run; empty for clusters whose devices are not known yet."""
         if kind not in ("threads", "local", "cuda"):
             return ""
         device = "gpu" if kind == "cuda" else "cpu"
         return f"the solver {resolve_backend(self.options.solver, device)}"
 
     def n_workers(self, kind: str) -> int | None:
-        """Return few, where the solver fills several cores from one process."""
+        """Number of workers: few if the solver uses several cores in each process."""
         fills_cores = kind in ("threads", "local") and self.solver in ("auto", "path")
         if self.options.workers is None and fills_cores:
             return workers_for("path", available_cores())
         return self.options.workers
 
     def too_small(self, n_bytes: int) -> str:
-        """What the path solver needs at least, of one C, gamma and fold."""
+        """Why a GPU is too small for the path solver, with one C, gamma and fold; may be empty."""
         is_path = self.solver in ("auto", "path") and self.options.device != "cpu"
         if not is_path or self.dataset.task != CLASSIFICATION:
             return ""
@@ -220,7 +223,7 @@ class GridPlan(SearchPlan[Options]):
         return ""
 
     def runs_in_process(self) -> bool:
-        """Return whether the fits are cheap, or the solver fills the cores from one process."""
+        """Whether the fits are so cheap that worker processes would start later than they end."""
         if self.solver not in ("auto", "path"):
             return False
         cost = sum(task.cost for task in self.tasks_for("threads", 1))
@@ -236,7 +239,7 @@ class GridPlan(SearchPlan[Options]):
         )
 
     def sources(self, problem: Problem) -> Sequence[CandidateSpace]:
-        """See ``SearchPlan``; one, as there is one algorithm."""
+        """See ``SearchPlan``. There is one source, as there is one algorithm."""
 
         def make(point: Point) -> DrawnCandidate:
             return replace(stand_in, parameters=point, estimator=replace(svm, **point)), group
@@ -246,16 +249,17 @@ class GridPlan(SearchPlan[Options]):
         return [([Branch(ranges_of(self.options, self.dataset))], make)]
 
     def on(self, cluster: Cluster) -> Self:
-        """See ``SearchPlan``; with the solver, too."""
+        """See ``SearchPlan``. The entries also have the solver."""
         plan, solver = super().on(cluster), resolve_backend(self.solver, cluster.device)
         if self.is_brief and cluster.device == "cpu":
+            # SVC makes these few fits; the path solver is compiled meanwhile, for later runs.
             first_use.compile_meanwhile()
             solver = "sklearn"
         return replace(plan, entries={**plan.entries, "solver": solver})
 
 
 def _is_brief(plan: GridPlan) -> bool:
-    """See ``GridPlan``; of workers elsewhere, and of what is drawn, that is not known."""
+    """See ``GridPlan``; False for other machines and drawn candidates, where it is not known."""
     options, splits = plan.options, plan.splits[SEARCH, 1.0]
     return (
         plan.solver == "auto"
@@ -267,9 +271,9 @@ def _is_brief(plan: GridPlan) -> bool:
 
 
 class SVMSearchJob(SearchJob[Options]):
-    """Every C and gamma of a grid on every fold; the best candidate is fitted and tested.
+    """Job of ``svm_grid``: every C and gamma on every fold; the best candidate is refitted.
 
-    A target of numbers is fitted by epsilon-SVR, on C × gamma × epsilon.
+    A regression is by epsilon-SVR, over C, gamma and epsilon.
     """
 
     command = "svm_grid"
@@ -305,7 +309,7 @@ class SVMSearchJob(SearchJob[Options]):
     def plan_candidates(
         self, options: Options, dataset: Dataset, fields: Mapping[str, Any]
     ) -> GridPlan:
-        """Return the candidates, which lie about the scale of the features."""
+        """The plan, with candidates around the scale of the features."""
         if dataset.task == REGRESSION:
             if options.solver not in ("auto", "path"):
                 raise InputError(
@@ -365,7 +369,7 @@ class SVMSearchJob(SearchJob[Options]):
         candidates: pd.DataFrame,
         tested: dict[str, Any],
     ) -> dict[str, Any]:
-        """See ``SearchJob``; store the model, and probabilities where they are calibrated."""
+        """See ``SearchJob``. The model is stored, and probabilities if they are calibrated."""
         from pipelines.search.answer import number_scores, write_class_values, write_predictions
 
         data, machine = plan.dataset, tested.pop("machine")
@@ -393,7 +397,7 @@ class SVMSearchJob(SearchJob[Options]):
         return entries
 
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return the best candidate, its errors, the time, and what failed."""
+        """Lines on the best candidate, its errors, the time and failed fits."""
         from pipelines.run_folder.reading import read_table
 
         candidates = read_table(path / names.CANDIDATES)

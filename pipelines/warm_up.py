@@ -1,4 +1,4 @@
-"""Compile beforehand what runs compile at first use: ``pleasingly warm-up``."""
+"""The command ``pleasingly warm-up``: compile in advance what runs compile at first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DESCRIPTION = (
 )
 EXAMPLES = ("--device cpu",)
 N_ROWS = 200
-CS, GAMMAS = (1.0, 1e5), (0.5,)  # the large C is hard: Newton's method is taken
+CS, GAMMAS = (1.0, 1e5), (0.5,)  # at the large C the solver turns to Newton's method
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compile what is not on disk, and say what and where; the exit status."""
+    """Compile the functions that are not on disk, with a line on each solver.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 1 if compiled functions cannot be stored, 2 for bad input.
+    """
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     take_any_terminal()
@@ -58,12 +64,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parts(device: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What is compiled for a device, and a small problem that takes it.
+    """What to compile for a device.
+
+    Parameters
+    ----------
+    device : str
+        "auto", "cpu" or "gpu".
+
+    Yields
+    ------
+    name : str
+        Name of a solver, for the terminal.
+    solve : callable without parameters
+        Solves a small problem that uses all compiled functions of the solver.
 
     Raises
     ------
     InputError
-        There is no GPU that can be used, and one is asked for.
+        ``device`` is "gpu" and no GPU can be used.
     """
     if device != "gpu":
         yield "SVM solver, CPU", solve_on_cpu
@@ -83,12 +101,22 @@ def parts(device: str) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def line(what: str, solve: Callable[[], None]) -> str:
-    """Solve a small problem, and say how much of what it took was compiled.
+    """Solve a small problem; a line on the functions that were compiled for it.
+
+    Parameters
+    ----------
+    what : str
+        Name of the solver.
+    solve : callable without parameters
+
+    Returns
+    -------
+    str
 
     Raises
     ------
     OSError
-        What was compiled cannot be kept.
+        The compiled functions cannot be stored.
     """
     from pipelines.svm.compiled import COMPILED, LOADED
 
@@ -111,14 +139,14 @@ def line(what: str, solve: Callable[[], None]) -> str:
 
 
 def small_problem() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Rows of four classes, which are not apart, and two folds of them."""
+    """Rows of four overlapping classes, their labels, and two folds."""
     rows = np.arange(N_ROWS)
     X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
     return X, rows * 4 // N_ROWS, [(rows[::2], rows[1::2]), (rows[1::2], rows[::2])]
 
 
 def solve_on_cpu() -> None:
-    """Search a small grid in memory, beyond it and on landmarks, of classes and of numbers."""
+    """Fit small problems of all CPU solvers: in memory, beyond it, regression and landmarks."""
     from pipelines.svm.cpu.path import cross_validate_path
     from pipelines.svm.cpu.regression import fit_regression
     from pipelines.svm.landmarks.search import fit_landmarks
@@ -134,7 +162,7 @@ def solve_on_cpu() -> None:
 
 
 def rank_nodes() -> None:
-    """Rank the nodes of a small graph with and without weights, repeated edges, and groups."""
+    """Rank a small graph with and without weights, duplicate edges and personalisation."""
     import pandas as pd
 
     from pipelines.graph import compute_pagerank
@@ -149,9 +177,12 @@ def rank_nodes() -> None:
 
 
 def solve_on_gpu(xp: Any = None) -> None:
-    """Search a small grid as large ones are, by their blocks, with Newton's method and without.
+    """Search a small grid with the launches of large ones, with Newton's method and without.
 
-    xp : array module; None for cupy
+    Parameters
+    ----------
+    xp : module, optional
+        Array module; by default cupy.
     """
     from pipelines.svm.cuda.launches import Launching
     from pipelines.svm.cuda.path import cross_validate_path_cuda

@@ -1,9 +1,9 @@
-"""The kinds of cluster, a file each with ``open_client``; their table is in ``options``.
+"""The kinds of cluster, each a file with ``open_client``; ``options.KINDS`` lists them.
 
-A kind whose workers are jobs has ``job_script`` too, one that MPI starts ``take_part``, and one
-that can say at once what it cannot do, ``refuse``. A kind of another package is a module of this
-form that is found by its entry point in the group ``pleasingly.clusters``; its ``OPTIONS`` are what
-it takes of the options that not all kinds take.
+A kind whose workers are jobs also has ``job_script``, one that MPI starts has ``take_part``, and
+one that can tell from the options what it cannot do has ``refuse``. A kind of another package is
+such a module that is found by its entry point in the group ``pleasingly.clusters``; its
+``OPTIONS`` are those options that it takes and not every kind does.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def other_kinds() -> list[str]:
 
 
 def load_kind(kind: str) -> ModuleType:
-    """The module of a kind, ours or another package's; of an address, the one for all of them.
+    """The module of a kind, from here or another package; for an address it is ``address``.
 
     Raises
     ------
     ClusterError
-        Several packages have the name, or what one has under it is no kind.
+        Several packages have a kind of that name, or it cannot be imported or has no
+        ``open_client``.
     """
     if kind in KINDS:
         return import_module(f"{__name__}.{kind}")

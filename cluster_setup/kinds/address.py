@@ -1,4 +1,4 @@
-"""``--cluster tcp://host:port``: a scheduler that somebody else started."""
+"""``--cluster tcp://host:port``: a scheduler that was started outside this program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     if address.startswith(ENCRYPTED):
         _refuse_without_certificate(address)
     try:
-        # Asked first, because a Client that fails leaves a thread that keeps trying.
+        # Tried first, because a Client that cannot connect leaves a thread that keeps trying.
         socket.create_connection(get_address_host_port(address), waits.SECONDS_TO_ANSWER).close()
         connected = _limited_client()(
             address, timeout=waits.SECONDS_TO_ANSWER, set_as_default=False
@@ -68,7 +68,7 @@ def _way_out(address: str, reason: str) -> str:
 
 
 def _refuse_without_certificate(address: str) -> None:
-    """Refuse an encrypted address where Dask's configuration names no certificate, or no file."""
+    """Refuse an encrypted address unless Dask's configuration names certificates that exist."""
     import dask
 
     for name in ("ca-file", "client.cert", "client.key"):
@@ -86,9 +86,9 @@ def _refuse_without_certificate(address: str) -> None:
 
 @cache
 def _limited_client() -> Any:
-    """Return a client class that gives up on what takes its connection and says nothing.
+    """A client class that gives up on a server that accepts the connection and does not answer.
 
-    Dask's own has limits for all but the first message (``comm.core.connect``, 2026.7).
+    Dask's own client has no time limit on the first message (``comm.core.connect``, 2026.7).
     """
     from distributed import Client
 

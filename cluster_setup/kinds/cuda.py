@@ -1,6 +1,6 @@
 """``--cluster cuda``: one worker for each GPU of this machine, by dask-cuda.
 
-The only file that knows dask-cuda.
+This is the only file that knows dask-cuda.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def is_installed() -> bool:
-    """Return whether dask-cuda can be imported."""
+    """Whether dask-cuda can be imported."""
     return importlib.util.find_spec("dask_cuda") is not None
 
 
@@ -60,27 +60,27 @@ def open_client(options: ClusterOptions) -> AbstractContextManager[Client]:
         pool = {
             "rmm_pool_size": _pool_size(options.rmm_pool, gpus),
             "rmm_allocator_external_lib_list": takers_of_rmm(),
-            "rmm_track_allocations": True,  # who plans with free memory asks what the pool has
+            "rmm_track_allocations": True,  # plans ask the pool how much memory is free
         }
     return on_this_machine.open_client(
         options,
         LocalCUDACluster,
-        # By names that mean the same to NVML, by which dask-cuda looks them up, and to CUDA.
+        # UUIDs mean the same to CUDA and to NVML, with which dask-cuda looks GPUs up.
         CUDA_VISIBLE_DEVICES=[gpu.uuid for gpu in gpus],
         threads_per_worker=1,
-        # What Dask stores is in use to the end; the rest lives in the solvers.
+        # No spilling: what Dask stores is in use to the end, and solvers hold the rest.
         device_memory_limit=None,
         **pool,
     )
 
 
 def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
-    """Find the GPUs that can be used, and say which are left out.
+    """The GPUs that can be used; prints which are left out, and why.
 
     Raises
     ------
     ClusterError
-        None can, or it is not known which are meant.
+        No GPU can be used, or the environment does not tell which are meant.
     """
     order, entries = os.environ.get(ORDER, BY_BUS), os.environ.get(devices.VISIBLE, "")
     if order != BY_BUS and re.search(r"(^|,)\s*\d", entries):
@@ -101,7 +101,7 @@ def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
     sizes = {gpu: gpu.memory for gpu in gpus if gpu.memory}
     if len({*sizes.values()}) > 1:
         small = {gpu: why for gpu, size in sizes.items() if (why := options.too_small(size))}
-        if len(small) < len(gpus):  # else the tasks say it
+        if len(small) < len(gpus):  # if all are too small, the tasks say so
             left_out |= small
             gpus = [gpu for gpu in gpus if gpu not in small]
     if left_out:
@@ -110,7 +110,7 @@ def _of_use(gpus: list[Gpu], options: ClusterOptions) -> list[Gpu]:
 
 
 def _pool_size(size: str, gpus: list[Gpu]) -> str | int:
-    """The size of a pool for dask-cuda, whose share of a slice is that of its whole GPU."""
+    """The size of a pool for dask-cuda, which takes a fraction to be of the GPU, not of a slice."""
     if size.startswith("0.") and any(gpu.is_slice for gpu in gpus):
         return int(float(size) * min(gpu.memory or 0 for gpu in gpus))
     return size

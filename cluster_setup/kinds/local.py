@@ -18,7 +18,7 @@ BYTES_OF_A_WORKER = 2**27  # before it has any data
 
 
 def refuse(options: ClusterOptions) -> None:
-    """Raise ClusterError for more workers than this machine's memory holds, idle as they are."""
+    """Raise ClusterError for more workers than fit into this machine's memory while idle."""
     import psutil
 
     most = psutil.virtual_memory().total // BYTES_OF_A_WORKER

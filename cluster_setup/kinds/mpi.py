@@ -2,7 +2,7 @@
 
 ``mpirun -n 6 python -m pipelines.svm_grid --cluster mpi`` starts the same program
 six times. Rank 0 becomes the scheduler, rank 1 runs the program, the others are
-workers. The certificate of the run is handed round by MPI: its key touches no disk.
+workers. MPI broadcasts the certificate of the run, so that its key touches no disk.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 SCHEDULER, PROGRAM = 0, 1
 SECONDS_TO_ANSWER = 60
-_parts: list[str] = []  # what this process has done: MPI starts and ends once
+_parts: list[str] = []  # what this process has done, as MPI can start and end only once
 
 
 def take_part(options: ClusterOptions) -> None:
-    """Return on the rank that runs the program; serve on the others, then exit.
+    """Return on the rank that runs the program; on the others serve, then exit.
 
-    To be called before the program does anything that is to happen once.
+    To be called before the program does anything that is to happen only once.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def take_part(options: ClusterOptions) -> None:
             f"got {ranks.size}; start it with mpirun -n 4 python -m ... or srun"
         )
     profile = load_profile(options.profile) if options.profile else None
-    try:  # a rank is on the node already
+    try:  # filled in here, as a rank runs on its node
         local_directory = (
             profile and profile.local_directory and str(path_here(profile.local_directory))
         )
     except ValueError as error:
         raise ClusterError(f"--profile {options.profile}: local_directory {error}") from None
-    # On every rank: the scheduler and the workers read their own.
+    # Set on every rank, as the scheduler and the workers each read their own configuration.
     dask.config.set(dask_settings(options.dashboard))
     _hand_round_the_certificate(ranks, options)
     _take_one_gpu(ranks, options)
@@ -80,7 +80,7 @@ def take_part(options: ClusterOptions) -> None:
             local_directory=local_directory,
             protocol="tls://" if options.tls else "tcp://",
             **(scheduler_dashboard(options.dashboard) if ranks.rank == SCHEDULER else {}),
-            # A worker that dies is started again by its nanny, inside its rank.
+            # A nanny restarts a worker that dies within its rank.
             worker_class="distributed.Nanny",
             memory_limit=profile.memory if profile else "auto",
             worker_options={
@@ -88,8 +88,8 @@ def take_part(options: ClusterOptions) -> None:
                 "silence_logs": NO_LOGS,
                 "death_timeout": profile.death_timeout if profile else SECONDS_TO_ANSWER,
             },
-            # Its own way of ending the others asks Dask for a new connection while Python ends,
-            # and may wait for ever.
+            # dask-mpi itself would end the other ranks over a new connection, which it opens while
+            # Python ends, and may wait for ever.
             exit=False,
         )
     except Exception:  # the other ranks would wait for this one for ever
@@ -105,7 +105,7 @@ def take_part(options: ClusterOptions) -> None:
 def _leave_the_others() -> None:
     """End the other ranks if the program ended before it opened the cluster; else wait for them.
 
-    mpi4py would wait in Python's teardown, which a command does without.
+    mpi4py would wait in Python's teardown, which commands skip.
     """
     from mpi4py import MPI
 
@@ -117,6 +117,7 @@ def _leave_the_others() -> None:
 
 
 def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
+    """Make a certificate on the scheduler's rank, broadcast it, and configure Dask with it."""
     import dask
     from distributed import Security
 
@@ -136,7 +137,7 @@ def _hand_round_the_certificate(ranks: Any, options: ClusterOptions) -> None:
 
 
 def _take_one_gpu(ranks: Any, options: ClusterOptions) -> None:
-    """Give each worker of a node a usable GPU of its own where all of them see all GPUs."""
+    """Give each worker of a node a usable GPU of its own if each of them sees several."""
     from mpi4py import MPI
 
     is_worker = ranks.rank > PROGRAM
@@ -154,7 +155,7 @@ def _take_one_gpu(ranks: Any, options: ClusterOptions) -> None:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client]:
-    """Open a client of the cluster that the other ranks are; they end with this process."""
+    """Open a client of the cluster of the other ranks, which end with it."""
     from distributed import Client
     from mpi4py import MPI
 
@@ -162,7 +163,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
     n_workers = MPI.COMM_WORLD.size - 2
     with Client(timeout=SECONDS_TO_ANSWER, set_as_default=False) as client:
         try:
-            # First of all: a nanny that is told to end while its worker starts does not hear it.
+            # Before anything can fail: a nanny told to end while its worker starts misses that.
             client.wait_for_workers(n_workers, timeout=SECONDS_TO_ANSWER)
             if options.workers not in (None, n_workers):
                 raise ClusterError(

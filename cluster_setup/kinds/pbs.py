@@ -1,4 +1,4 @@
-"""``--cluster pbs``: each worker a job of PBS, by dask-jobqueue."""
+"""``--cluster pbs``: each worker is a job of PBS, by dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    """Parse ``Job id  Name  User  Time Use  S  Queue``: queued, held and waiting jobs wait."""
+    """States by job, from lines of ``Job id  Name  User  Time Use  S  Queue``."""
     states = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 6 and words[0][0].isdigit() and words[-2] not in "CFX":
@@ -32,7 +32,7 @@ def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
         "queue": profile.partition_for(gpu),
         "account": profile.account,
         "resource_spec": f"{select}:{profile.gres}" if gpu else select,
-        # Not to be run again by PBS itself: the one that took its place would meet it.
+        # A job that PBS itself ran again would meet the one that the watchdog has submitted.
         "job_extra_directives": ["-r n", "-j oe", f"-o {logs}/", *profile.directives],
     }
 

@@ -1,4 +1,4 @@
-"""``--cluster sge``: each worker a job of Grid Engine, by dask-jobqueue."""
+"""``--cluster sge``: each worker is a job of Grid Engine, by dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ HELD = Obstacle("a job is held", ("directives",), "qrls")
 
 
 def _parse_states(output: str) -> dict[str, JobState]:
-    """Parse ``job-ID  prior  name  user  state ...``: ``q`` waits, ``h`` is held, ``E`` ended."""
+    """States by job, from lines of ``job-ID  prior  name  user  state ...``.
+
+    A job with ``q`` waits, one with ``h`` is held, and one with ``E`` has ended.
+    """
     states = {}
     for words in map(str.split, output.splitlines()):
         if len(words) >= 5 and words[0].isdigit() and "E" not in words[4]:
@@ -33,7 +36,7 @@ def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
     }
 
 
-# qstat lists the user's own; it cannot be asked for some.
+# qstat lists all jobs of the user; it does not select some.
 QUEUE = Queue(
     "sge", "SGECluster", "qsub", "qdel", lambda ids: ["qstat"], _parse_states, _job_options
 )

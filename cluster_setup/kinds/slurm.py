@@ -1,4 +1,4 @@
-"""``--cluster slurm``: each worker a job of Slurm, by dask-jobqueue."""
+"""``--cluster slurm``: each worker is a job of Slurm, by dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cluster_setup.profiles import Profile
 from cluster_setup.queue import jobs
 from cluster_setup.queue.jobs import JobState, Obstacle, Queue
 
-# Jobs in these states wait for nodes, or will again.
+# Jobs in these states wait for nodes, or will do so again.
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 ALIVE = {"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"}
 
 LIMIT = "(?:Assoc|QOS)"
 PER_JOB = rf"{LIMIT}Max\w*"
-# By what squeue gives as a reason, the first that matches. Any other may pass by itself: nodes that
-# are down or reserved (ReqNodeNotAvail) come back.
+# By the reason that squeue gives; the first pattern that matches counts. Any other reason may pass
+# by itself: nodes that are down or reserved (ReqNodeNotAvail) come back.
 OBSTACLES = [
     (re.compile(pattern), obstacle)
     for pattern, obstacle in (
@@ -103,9 +103,9 @@ def _parse_states(output: str) -> dict[str, JobState]:
 
 
 def _job_options(profile: Profile, gpu: bool, logs: Path) -> dict[str, Any]:
-    # A job that Slurm itself runs again would meet the one that took its place.
+    # A job that Slurm itself ran again would meet the one that the watchdog has submitted.
     output = f"{logs}/".replace("%", "%%") + "%j.log"
-    if shlex.quote(output) != output:  # between double quotes sbatch reads all but " and \ as it is
+    if shlex.quote(output) != output:  # in double quotes sbatch takes all but " and \ literally
         output = '"' + output.replace('"', r"\"") + '"'
     directives = ["--no-requeue", f"--output={output}"]
     gigabytes, mebibytes_left = divmod(profile.mebibytes, 1024)

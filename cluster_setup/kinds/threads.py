@@ -1,7 +1,7 @@
-"""``--cluster threads``: a Dask cluster within this process, which is there at once.
+"""``--cluster threads``: a Dask cluster within this process, which needs no time to start.
 
-Its workers are threads, which share what is imported and what is read. None outlives the
-program or its memory: for runs that are over before processes would have started.
+Its workers are threads, which share imports and data. They cannot outlive the program, nor a lack
+of memory: this is for runs that are over before processes would have started.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SECONDS_TO_LEAVE = 1
 def open_client(options: ClusterOptions) -> Iterator[Client]:
     """Open a client of workers in this process, one for each core by default.
 
-    It opens no port, but for the dashboard's where that is asked for.
+    It opens no port, except that of a dashboard if one is asked for.
     """
     import dask
     from distributed import Client, LocalCluster
 
-    # Dask would name the pages' host by the scheduler's address, which is none of a network.
+    # Dask would take the host of the pages from the scheduler's address, which has none here.
     host = (options.dashboard or "").rpartition(":")[0] or LOOPBACK
     link = dask.config.get("distributed.dashboard.link").replace("{host}", host)
     threads = options.threads_per_worker
@@ -45,7 +45,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
         worker_dashboard_address=None,
         silence_logs=NO_LOGS,
     )
-    # Without a dashboard its pages, and bokeh, need not be imported; those of workers never are.
+    # Without a dashboard its pages, and bokeh, are not imported; pages of workers never are.
     settings = dask_settings(options.dashboard or "off")
     settings |= {"distributed.worker.http.routes": [], "distributed.dashboard.link": link}
     with (
@@ -62,15 +62,15 @@ def open_client(options: ClusterOptions) -> Iterator[Client]:
 
 
 async def _leave_workers(cluster: Any) -> None:
-    """Close the workers, but do not wait for what they compute: no thread can be interrupted."""
+    """Close the workers without waiting for their tasks, as a thread cannot be interrupted."""
     for worker in list(cluster.workers.values()):
-        # Of this worker alone: other clusters of this process go on.
+        # Those of this worker alone, as other clusters of this process go on.
         shutdown.leave_threads(worker.executors["default"]._threads)
         await worker.close(timeout=SECONDS_TO_LEAVE, executor_wait=False, nanny=False)
 
 
 async def _close_ports(cluster: Any, also_of_scheduler: bool) -> None:
-    """Close what Dask has opened for pages, asked or not: nothing here needs a connection."""
+    """Close the ports that Dask opens for pages even if none are asked for."""
     servers = [*cluster.workers.values(), *([cluster.scheduler] if also_of_scheduler else [])]
     for server in servers:
         server.http_server.stop()

@@ -1,6 +1,6 @@
 """A cluster whose workers are processes of this machine, on its loopback address alone.
 
-It starts whole or not at all, whatever comes meanwhile, and gets back the workers that die.
+It starts completely or not at all, even if a signal comes meanwhile, and replaces workers that die.
 """
 
 from __future__ import annotations
@@ -27,13 +27,22 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_CHECKS = 2
 STARTS = 3  # of a cluster whose workers die before the first has registered
 SECONDS_TO_START = 300  # on a busy machine a minute is usual
-SECONDS_AFTER_A_SIGNAL = 4  # that a start has before its workers are killed
+SECONDS_AFTER_A_SIGNAL = 4  # after which the workers of a start are killed
 WORKER_PROCESS = "Dask Worker process"  # how Dask begins the names of its nannies' processes
 
 
 @contextmanager
 def open_client(options: ClusterOptions, cluster_class: Any, **arguments: Any) -> Iterator[Client]:
-    """Open a client of worker processes on loopback, which are restarted when they die."""
+    """Open a client of worker processes on loopback, which are restarted when they die.
+
+    Parameters
+    ----------
+    options : ClusterOptions
+    cluster_class : type
+        ``LocalCluster`` or a subclass.
+    **arguments
+        Further arguments of ``cluster_class``.
+    """
     from distributed import Client, Security
 
     if current_process().daemon:
@@ -51,7 +60,7 @@ def open_client(options: ClusterOptions, cluster_class: Any, **arguments: Any) -
         host=LOOPBACK,
         **connection,
         scheduler_kwargs=scheduler_dashboard(options.dashboard),
-        # A worker that dies is restarted and shown in the summary: no need to alarm.
+        # A worker that dies is restarted, and the summary says so; Dask's log would only alarm.
         silence_logs=NO_LOGS,
         **arguments,
     )
@@ -64,9 +73,9 @@ def open_client(options: ClusterOptions, cluster_class: Any, **arguments: Any) -
 def restart_lost_workers(cluster: Any) -> None:
     """Check every two seconds, until ``cluster`` is closed, for workers that Dask gave up.
 
-    Dask's nanny restarts a worker that dies, but gives up when its successor dies before it has
+    Dask's nanny restarts a worker that dies, but gives up if the new one dies before it has
     registered; and a ``LocalCluster`` drops a nanny whose worker takes long to come back. Neither
-    asks for another, and a nanny may never learn that the worker it started is there.
+    starts another, and a nanny may never learn that the worker it started is running.
     """
     from distributed.core import Status
     from tornado.ioloop import PeriodicCallback
@@ -75,13 +84,13 @@ def restart_lost_workers(cluster: Any) -> None:
         if cluster.status == Status.closed:
             timer.stop()
             return
-        for nanny in list(cluster._created):  # with those that the cluster has dropped
+        for nanny in list(cluster._created):  # includes those that the cluster has dropped
             _mark_running(nanny, cluster.scheduler)
         for name, nanny in dict(cluster.workers).items():
             if nanny.status in (Status.failed, Status.closed):
                 del cluster.workers[name]
         if cluster.status == Status.running and set(cluster.worker_spec) - set(cluster.workers):
-            # As cluster.scale does it, which would print a traceback where a start fails.
+            # This is what cluster.scale does; that would print a traceback if a start failed.
             with suppress(RuntimeError, OSError):
                 await cluster._correct_state()
 
@@ -90,11 +99,11 @@ def restart_lost_workers(cluster: Any) -> None:
 
 
 def _mark_running(nanny: Any, scheduler: Any) -> None:
-    """Let a nanny know that its worker runs, where the scheduler knows and it does not.
+    """Mark a nanny's worker as running if the scheduler knows it and the nanny does not.
 
-    A worker that dies while it starts leaves behind, in its nanny, a wait that takes the
-    message of its successor's start and drops it. Who then closes the nanny would wait for
-    that message for ever (``WorkerProcess._wait_until_connected``, distributed 2026.7).
+    A worker that dies while it starts leaves a wait in its nanny, which takes the message that the
+    next worker has started and drops it. Closing the nanny would then wait for that message for
+    ever (``WorkerProcess._wait_until_connected``, distributed 2026.7).
     """
     from distributed.core import Status
 
@@ -110,15 +119,27 @@ def _mark_running(nanny: Any, scheduler: Any) -> None:
 
 @contextmanager
 def start_cluster(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
-    """Start a cluster of this machine, again where its workers die meanwhile; close it at the end.
+    """Start a cluster of this machine, and close it at the end.
 
-    SIGINT, SIGTERM and SIGHUP that come while it starts are delivered when it has, for Dask cannot
-    close half of one; a start that takes long is ended by killing its workers.
+    A start whose workers die is repeated, ``STARTS`` times in all. SIGINT, SIGTERM and SIGHUP that
+    come during the start are delivered after it, as Dask cannot close half a cluster. If that takes
+    longer than ``SECONDS_AFTER_A_SIGNAL``, the workers are killed.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of cluster, for messages.
+    start : function without arguments
+        Returns the cluster.
+
+    Yields
+    ------
+    distributed.deploy.Cluster
 
     Raises
     ------
     ClusterError
-        Its workers die while they start.
+        The workers died in every start.
     """
     import psutil
 
@@ -137,22 +158,22 @@ def start_cluster(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
         for attempt in range(1, STARTS + 1):
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
             try:
-                # A terminal that closes sends SIGHUP to every process, as it sends Ctrl-C; both are
-                # for this program, which closes the workers in order. Python's resource tracker
-                # minds SIGHUP alone, and the thread that starts it has SIGINT unblocked afterwards.
+                # A terminal sends SIGINT and, when it closes, SIGHUP to every process; only this
+                # program is to react, as it closes the workers in order. Python's resource tracker
+                # dies of SIGHUP alone, and starting it leaves SIGINT unblocked in this thread.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
                 resource_tracker.ensure_running()
-                # A thread inherits what is blocked in the one that made it, and a process what is
-                # blocked in its parent's thread: the cluster's own thread, which is made here, has
-                # both blocked for good, and so have all its workers from their birth.
+                # Threads and processes inherit the signals that are blocked in the thread that
+                # makes them. The cluster's own thread, which is made here, keeps both blocked, and
+                # so do all its workers from their start.
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 cluster = start()
                 break
-            except Exception as error:  # of whatever kind Dask makes of it
+            except Exception as error:  # Dask raises errors of several types here
                 cause: BaseException = error
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            _kill_workers(earlier_processes)  # those that the failed start has left
+            _kill_workers(earlier_processes)  # the failed start may have left some
             if signals:
                 raise KeyboardInterrupt
             if attempt == STARTS:
@@ -174,7 +195,7 @@ def start_cluster(kind: str, start: Callable[[], Any]) -> Iterator[Any]:
 
 
 def _kill_workers(earlier_processes: Set[psutil.Process]) -> None:
-    """Kill the processes that were spawned since ``before``."""
+    """Kill the processes that were spawned since the list of earlier ones was made."""
     import psutil
 
     for process in set(psutil.Process().children()) - earlier_processes:
@@ -185,11 +206,10 @@ def _kill_workers(earlier_processes: Set[psutil.Process]) -> None:
 
 @cache
 def leave_main_module_alone() -> None:
-    """Let workers start without the program's main module, which Python would import there.
+    """Start workers without the main module of the program, which Python would import in them.
 
-    A script that runs a command in its outermost lines, without ``if __name__ == "__main__"``,
-    would begin the run again in every worker. Nothing in that module is missed: what a task has
-    of it, Dask sends by value.
+    A script that runs a command at its top level, without ``if __name__ == "__main__"``, would
+    begin the run again in every worker. No task lacks that module: Dask sends its objects by value.
     """
     prepare = spawn.get_preparation_data
 
@@ -200,16 +220,16 @@ def leave_main_module_alone() -> None:
                 data.pop(key, None)
         return data
 
-    # multiprocessing looks it up by this name, each time.
+    # multiprocessing looks the function up by this name each time.
     spawn.get_preparation_data = without_main
 
 
 @cache
 def with_time_limits(base: Any) -> Any:
-    """Return a cluster class whose start raises TimeoutError where Dask would wait for ever.
+    """A subclass of a cluster class whose start raises TimeoutError where Dask waits for ever.
 
-    It does when a worker cannot even be begun: its nanny closes, and then waits for its own
-    closing (``Nanny.start_unsafe``, distributed 2026.7).
+    Dask does so if the process of a worker cannot be started: its nanny closes, and then waits for
+    its own closing (``Nanny.start_unsafe``, distributed 2026.7).
     """
 
     class LimitedCluster(base):
@@ -231,10 +251,10 @@ def with_time_limits(base: Any) -> Any:
                         raise TimeoutError(f"timed out after {limit} s")
                     return future.result()
                 finally:
-                    future.cancel()  # and not waited for: it may never hear of it
+                    future.cancel()  # without waiting, as it may never end
 
-            # Without a limit of its own Dask waits in slices of ten seconds. In one wait a signal
-            # goes unseen that comes between Python's last look for one and the wait.
+            # No timeout is passed on, so that Dask waits in slices of ten seconds. In one long wait
+            # a signal would go unseen that comes just before it, after Python last checked.
             return super().sync(limited, asynchronous=asynchronous)
 
         def close(self, timeout: float | None = None) -> Any:

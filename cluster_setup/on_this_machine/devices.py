@@ -18,7 +18,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use: its affinity, its container, its job."""
+    """The number of cores that this process may use, by its affinity, container and job."""
     from joblib import cpu_count
 
     # Not every queue binds its jobs to the cores they asked for.
@@ -28,7 +28,7 @@ def available_cores() -> int:
     )
 
 
-# What CUDA the packages of an extra bring, and the least driver and compute capability for them.
+# By a package of each extra: its CUDA version, and the driver and compute capability this needs.
 NEEDED = {"cupy-cuda13x": (13, 580, (7, 5)), "cupy-cuda12x": (12, 525, (7, 0))}
 
 
@@ -40,10 +40,11 @@ class Gpu:
     ----------
     name : str
     uuid : str
-        By which CUDA, NVML and dask-cuda know it, in whatever order they count.
+        The name by which CUDA, NVML and dask-cuda know it, whatever their numbering.
     memory : int or None
-        Bytes; None where it has none of its own.
+        Bytes; None if it has no memory of its own.
     capability : (int, int)
+        CUDA compute capability.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Gpu:
 
     @property
     def is_slice(self) -> bool:
-        """Whether it is a part of a GPU."""
+        """Whether this is a part of a GPU."""
         return self.uuid.startswith("MIG-")
 
     def __str__(self) -> str:
@@ -62,7 +63,7 @@ class Gpu:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs this process may use: NVML's, less those CUDA hides; of a GPU its slices."""
+    """The GPUs that this process may use: NVML's without those CUDA hides; of a GPU its slices."""
     if not _has_nvml():
         return []
     with _nvml() as nvml:
@@ -79,11 +80,12 @@ def visible_gpus() -> list[Gpu]:
 
 @dataclass(frozen=True)
 class Lack:
-    """What the packages here need and do not find.
+    """What the installed packages need and a machine or GPU lacks.
 
     Attributes
     ----------
     why : str
+        The lack, in words.
     ways_out : tuple of str
         What the user can do about it; may be empty.
     """
@@ -92,12 +94,12 @@ class Lack:
     ways_out: tuple[str, ...] = ()
 
     def or_else(self, way: str) -> str:
-        """The ways out in words, with another that is always there as the last."""
+        """The ways out in words; the last one is ``way``, which is always possible."""
         return ", or ".join([*([", ".join(self.ways_out)] if self.ways_out else []), way])
 
 
 def driver_lack() -> Lack | None:
-    """What driver the packages here need, and which is there; None if it will do."""
+    """The driver that the installed packages need and this machine lacks; None if it will do."""
     if (needs := _needed()) is None or not _has_nvml():
         return None
     with _nvml() as nvml:
@@ -110,7 +112,7 @@ def driver_lack() -> Lack | None:
 
 
 def gpu_lack(gpu: Gpu) -> Lack | None:
-    """What GPU the packages here need, and what this one is; None if it will do."""
+    """The capability that the installed packages need and a GPU lacks; None if it will do."""
     if (needs := _needed()) is None or gpu.capability >= needs[2]:
         return None
     least, gpu_capability = (
@@ -121,7 +123,7 @@ def gpu_lack(gpu: Gpu) -> Lack | None:
 
 
 def cuda_lack() -> Lack | None:
-    """What the packages here need for the GPU of this process; None if it will do."""
+    """What the installed packages need and the GPU of this process lacks; None if it will do."""
     if lack := driver_lack():
         return lack
     gpus = visible_gpus()
@@ -138,7 +140,7 @@ def reasons_in_words(reasons: Mapping[Gpu, str]) -> str:
 def gpu_memory_held() -> int | None:
     """The bytes of its GPU that this process holds, by NVML; None before it uses one.
 
-    In a container, where NVML knows processes by other numbers: what all of them hold together.
+    In a container NVML knows processes by other numbers; then it is what all of them hold together.
     """
     torch = sys.modules.get("torch")
     uses_one = "cupy" in sys.modules or (torch is not None and torch.cuda.is_initialized())
@@ -159,7 +161,7 @@ def _older_cuda() -> str:
 
 
 def _needed() -> tuple[int, int, tuple[int, int]] | None:
-    """CUDA's version, the least driver and capability of the packages here; None of none."""
+    """The entry of ``NEEDED`` for the package that is installed; None if there is none."""
     for package, needed in NEEDED.items():
         with suppress(PackageNotFoundError):
             version(package)
@@ -169,7 +171,7 @@ def _needed() -> tuple[int, int, tuple[int, int]] | None:
 
 @cache
 def _has_nvml() -> bool:
-    """Return whether there is NVML: to look for its library takes longer than a small fit."""
+    """Whether NVML works here; cached, as the search for its library outlasts a small fit."""
     if sys.platform == "linux" and "pynvml" not in sys.modules:
         try:
             CDLL("libnvidia-ml.so.1")  # as pynvml does, whose import takes longer than many fits
@@ -196,14 +198,14 @@ def _nvml() -> Iterator[Any]:
 
 
 def _memory(nvml: Any, handle: Any) -> int | None:
-    with suppress(nvml.NVMLError):  # a system on a chip
+    with suppress(nvml.NVMLError):  # a system on a chip has no memory of its own
         return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     return None
 
 
 def _visible(nvml: Any) -> list[tuple[Any, Any]]:
-    """The handles of what CUDA lets this process use, each with that of its whole GPU."""
-    names = dict[str, list[tuple[Any, Any]]]()  # of each entry that CUDA takes
+    """The handles of what CUDA lets this process use, each with the handle of its whole GPU."""
+    names = dict[str, list[tuple[Any, Any]]]()  # by every name that CUDA accepts
     all_parts = []
     for index in range(nvml.nvmlDeviceGetCount()):
         gpu = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -215,7 +217,7 @@ def _visible(nvml: Any) -> list[tuple[Any, Any]]:
         for part in slices or ():
             names[nvml.nvmlDeviceGetUUID(part)] = [(part, gpu)]
             ids = nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part)
-            names["MIG-{}/{}/{}".format(uuid, *ids)] = [(part, gpu)]  # as of old
+            names["MIG-{}/{}/{}".format(uuid, *ids)] = [(part, gpu)]  # a former form
     entries = os.environ.get(VISIBLE)
     if entries is None:
         return all_parts
@@ -230,14 +232,14 @@ def _visible(nvml: Any) -> list[tuple[Any, Any]]:
 
 
 def _slices(nvml: Any, gpu: Any) -> list[Any] | None:
-    """The handles of the slices (MIG) of a GPU; None where it is whole."""
+    """The handles of the slices (MIG) of a GPU; None if it is not sliced."""
     try:
         if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
             return None
-    except nvml.NVMLError:  # of a kind that cannot be sliced
+    except nvml.NVMLError:  # a GPU that cannot be sliced
         return None
     slices = []
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
-        with suppress(nvml.NVMLError):  # fewer than there might be
+        with suppress(nvml.NVMLError):  # fewer slices than the maximum
             slices.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index))
     return slices

@@ -1,6 +1,6 @@
 """A site's profile: the settings of its queue, as one small YAML file.
 
-Shipped ones lie here, a user's own in ``~/.config/pleasingly/``.
+Those that are shipped lie here, the user's own in ``~/.config/pleasingly/``.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from cluster_setup.profiles.values import (
 from cluster_setup.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent
-MOST = 10**6  # of cores, and of seconds that are waited for
+MOST = 10**6  # cores, or seconds of waiting
 
 
 class Profile(BaseModel):
-    """Settings of a site's queue for one job, which is one worker on one GPU.
+    """The settings of a site's queue for one job, which is one worker with one GPU or none.
 
-    Variables in names and in ``shared_folder`` are filled in where the profile is read, those in
+    Variables in names and in ``shared_folder`` are filled in when the profile is read, those in
     ``local_directory`` and ``python`` on the node.
 
     Attributes
@@ -54,7 +54,7 @@ class Profile(BaseModel):
     partition, cpu_partition : str, optional
         Partition, or queue, of jobs with a GPU and without (default: the same).
     account : str, optional
-        Who pays.
+        The account that is charged.
     gres : str, optional
         One GPU in the queue's words: ``gpu:1`` (Slurm's ``--gres``), ``ngpus=1`` (added to
         PBS's ``select``), ``gpu=1`` (Grid Engine's ``-l``). None: the site has no GPUs.
@@ -66,17 +66,17 @@ class Profile(BaseModel):
     workers : int
         Jobs to ask for when the command line does not say.
     rmm_pool : str, optional
-        As in ``ClusterOptions``, of jobs with a GPU.
+        As in ``ClusterOptions``, for jobs with a GPU.
     interface : str, optional
         Network interface that reaches the other nodes, such as ``ib0``.
     prologue : tuple of str
         Shell lines before the worker starts: ``module load ...``.
     python : str or tuple of str, optional
         The path of Python on a node, or the words of the command that starts it; by default the
-        path of the one that asks.
+        path of the Python that submits the job.
     directives, skip_directives : tuple of str
-        More header lines, with or without ``#SBATCH``; header lines that contain these are left
-        out.
+        Further header lines, with or without ``#SBATCH``; and texts, such that header lines
+        which contain one are left out.
     shared_folder : str
         A folder that all nodes see and only the user can enter.
     local_directory : str, optional
@@ -115,7 +115,7 @@ class Profile(BaseModel):
         return -(-self.memory // 2**20)
 
     def partition_for(self, gpu: bool) -> str | None:
-        """Return the partition, or queue, of jobs with a GPU or without."""
+        """The partition, or queue, of jobs with a GPU or without."""
         return (None if gpu else self.cpu_partition) or self.partition
 
     @property
@@ -125,25 +125,26 @@ class Profile(BaseModel):
 
 
 def user_folder() -> Path:
-    """Return the folder of a user's own profiles."""
+    """The folder of the user's own profiles."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "pleasingly"
 
 
 def load_profile(name: str | None, queue: str | None = None) -> Profile:
-    """Read the profile of a name or a file.
+    """Read the profile with a name, or from a file.
 
     Parameters
     ----------
     name : str, optional
-        A name (the user's own profile goes first) or the path of a ``.yaml`` file;
+        A name (the user's own profiles take precedence) or the path of a ``.yaml`` file;
         ``generic-QUEUE`` by default.
     queue : str, optional
-        What the profile must be for.
+        The queue that the profile must be for; by default any.
 
     Raises
     ------
     ClusterError
-        There is no such profile, or a key of it is unknown or has a wrong value.
+        There is no such profile, it is for another queue, or a key is unknown or has an invalid
+        value.
     """
     name = name or f"generic-{queue}"
     try:

@@ -1,6 +1,6 @@
-"""Values of a profile: what may stand in them, variables, and quotes for the shell of a node.
+"""Values of a profile: their rules, variables in them, and quotes for the shell of a node.
 
-A function that checks raises a ValueError of the rule and, after "; ", the way out.
+A function that checks a value raises a ValueError with the rule and, after "; ", the way out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationInfo
 
-DIRECTIVES = {"slurm": "#SBATCH", "pbs": "#PBS", "sge": "#$"}  # what their lines begin with
+DIRECTIVES = {"slurm": "#SBATCH", "pbs": "#PBS", "sge": "#$"}  # the beginning of header lines
 SHORTEST = 30  # seconds of walltime: a worker leaves 10 to 15 before its end
 WALLTIME = re.compile(r"\d{1,4}-\d{1,5}(:[0-5]?\d){0,2}|\d{1,5}(:[0-5]?\d){2}", re.ASCII)
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _NAME = r"([A-Za-z_]\w*)"
-_DEFAULT = r"([^~${}`'\"\\]*)"  # without what a shell would expand, or take as a quote
+_DEFAULT = r"([^~${}`'\"\\]*)"  # without characters that a shell expands or takes as quotes
 VARIABLE = re.compile(rf"\$(?:{_NAME}|\{{{_NAME}(?::-{_DEFAULT})?\}})", re.ASCII)
 
 
@@ -39,7 +39,10 @@ def _without_shell(text: str) -> str:
 
 
 def fill_in(text: str) -> str:
-    """Replace variables by their values here; one that is not set, or empty, is refused."""
+    """Replace variables by their values on this machine, or by their defaults.
+
+    A variable that is empty or not set and has no default is refused.
+    """
 
     def value(variable: re.Match[str]) -> str:
         name = variable[1] or variable[2]
@@ -54,7 +57,7 @@ def fill_in(text: str) -> str:
 
 
 def path_here(text: str) -> Path:
-    """Return an absolute path, with ``~`` and variables filled in."""
+    """An absolute path on this machine, with ``~`` and variables filled in."""
     path = os.path.expanduser(fill_in(text))
     if path.startswith("~"):
         raise ValueError("must be in the home of a user who exists; write the whole path")
@@ -62,9 +65,9 @@ def path_here(text: str) -> Path:
 
 
 def for_node(path: str, key: str) -> str:
-    """Quote a path for the shell of a node, where its ``~`` and its variables are filled in.
+    """Quote a path for the shell of a node, which fills in ``~`` and variables.
 
-    A variable that is not set there ends the job, whose log names it and the profile's key.
+    A variable that is not set there ends the job; the job's log names it and the profile's key.
     """
     home = re.match(r"(?:~[\w.-]*(?:/|$))?", path)[0]  # type: ignore[index]
     remainder = path.removeprefix(home)
@@ -82,7 +85,7 @@ def for_node(path: str, key: str) -> str:
 
 
 def _folder(text: str, info: ValidationInfo) -> str:
-    """Refuse a folder whose path the queue does not take as that of a log."""
+    """Refuse a folder whose path the queue does not accept for its logs."""
     path = _one_line(str(path_here(text)))
     if info.data.get("queue") == "slurm":
         if "\\" in path:
@@ -96,7 +99,7 @@ def _folder(text: str, info: ValidationInfo) -> str:
 
 
 def _directive(text: str, info: ValidationInfo) -> str:
-    """Return a line of the header without its ``#SBATCH``; refuse one that the queue would."""
+    """A line of the header without its ``#SBATCH``; one that the queue would refuse is refused."""
     queue = info.data.get("queue", "")
     mark = next((mark for mark in DIRECTIVES.values() if text.startswith(mark)), "")
     if mark not in ("", DIRECTIVES.get(queue)):
@@ -115,7 +118,7 @@ def _directive(text: str, info: ValidationInfo) -> str:
 
 
 def _line_of_shell(text: str) -> str:
-    """Refuse a line of the header, which is a comment to the shell."""
+    """Refuse a line of the header among lines of shell, where it would be a comment."""
     if text.startswith(tuple(DIRECTIVES.values())):
         raise ValueError("must be shell; move lines of the header to directives")
     return text
@@ -130,7 +133,7 @@ def _name(text: str) -> str:
 
 
 def _size(value: Any) -> Any:
-    """Return a size such as ``16G`` in pydantic's words, by powers of 1024 as queues count."""
+    """A size such as ``16G`` as pydantic reads it, in powers of 1024 as queues count."""
     parts = SIZE.fullmatch(str(value).strip())
     if parts:
         return f"{parts[1]}{parts[2]}iB"
@@ -140,7 +143,7 @@ def _size(value: Any) -> Any:
 
 
 def _walltime(value: Any) -> Any:
-    """Refuse what queues read differently, and what is too short for a worker to leave in time."""
+    """Refuse times that queues read differently, or too short for a worker to leave before."""
     text, form = str(value), "must be HH:MM:SS or D-HH:MM:SS"
     if re.fullmatch(r"[0-9]{1,7}", text):
         raise ValueError(
@@ -155,19 +158,19 @@ def _walltime(value: Any) -> Any:
 
 
 def seconds_of(walltime: str) -> int:
-    """Return the seconds of ``HH:MM:SS`` or ``D-HH[:MM[:SS]]``."""
+    """The seconds of ``HH:MM:SS`` or ``D-HH[:MM[:SS]]``."""
     days, _, time_of_day = walltime.rpartition("-")
     hours, minutes, seconds = (*map(int, time_of_day.split(":")), 0, 0)[:3]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def walltime_text(seconds: int) -> str:
-    """Return ``HH:MM:SS``, which every queue reads, of 24 hours and more, too."""
+    """Seconds as ``HH:MM:SS``, also beyond 24 hours, which every queue reads."""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def _command(value: Any) -> Any:
-    """Return the words of a command; text is the path of a program, in one word."""
+    """The words of a command; text that is no list is the path of a program."""
     if not isinstance(value, str):
         return value
     if re.search(r"\s", value) and not path_here(value).is_file():

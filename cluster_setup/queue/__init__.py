@@ -1,9 +1,8 @@
-"""What all queues share: one job runs one worker on one GPU, from submission to its end.
+"""What all queues share: one job runs one worker with one GPU or none.
 
-A queue's job can end at any time: walltime, a node that dies, preemption,
-``scancel``. dask-jobqueue does not ask for another. Its job can also end
-before its worker registers, for ever and ever when a module is missing; that
-is noticed by nobody else.
+A job can end at any time: by its walltime, a node that fails, preemption, ``scancel``.
+dask-jobqueue does not submit another. A job can also end before its worker registers, and so will
+all jobs after it if, say, a module is missing. The watchdog here notices both.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from cluster_setup.shutdown import close_or_kill
 if TYPE_CHECKING:
     from distributed import Client
 
-# Workers of a preemptible partition are killed often, and seldom by what they compute.
+# In a preemptible partition workers are often killed, and seldom because of their task.
 ALLOWED_FAILURES = 10
 SECONDS_BETWEEN_LINES = 60
-DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered, until no more are asked for
-REFUSALS_IN_A_ROW = 20  # of the queue to take a job, once the run is under way
+DEATHS_IN_A_ROW = 3  # of jobs whose worker never registered; then no more are submitted
+REFUSALS_IN_A_ROW = 20  # to take a job, while the run has had workers; then no more are submitted
 LINES_OF_LOG = 3
 NO_LOG = (
     "left no log; shared_folder in the profile must be a folder that its node can write, or it was "
@@ -41,15 +40,15 @@ NO_LOG = (
 
 @contextmanager
 def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
-    """Open a client whose workers are jobs of ``queue``; yield it when the first has come.
+    """Open a client whose workers are jobs of ``queue``; yield it when the first has registered.
 
-    The others join as the queue lets them; every job is cancelled at the end.
+    The others join as the queue starts them; all jobs are cancelled at the end.
 
     Raises
     ------
     ClusterError
-        The profile is wrong, the queue's commands are not here, it refuses the
-        job, or jobs end before their worker registers.
+        The profile is invalid, the queue's commands are not here, it refuses the job, or jobs
+        end before their worker registers.
     """
     import dask
     from distributed import Client
@@ -86,8 +85,8 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
             ) from None
         ending.callback(close_or_kill, cluster)
         watchdog = Watchdog(cluster, queue, options, profile, folder)
-        cluster.watchdog = watchdog  # where workers.forecast_workers finds it
-        # All jobs at once, and before anything that may take time.
+        cluster.watchdog = watchdog  # workers.forecast_workers looks there
+        # At the end: all jobs with one command, before anything that may take time.
         ending.callback(lambda: queue.cancel_all(watchdog.jobs))
         ending.callback(watchdog.stop)
         client = ending.enter_context(Client(cluster, set_as_default=False))
@@ -99,14 +98,24 @@ def open_client(queue: Queue, options: ClusterOptions) -> Iterator[Client]:
 
 
 class Watchdog:
-    """Submits jobs, and checks the queue from time to time.
+    """Submits jobs, checks the queue at intervals, and replaces jobs that have ended.
+
+    Parameters
+    ----------
+    cluster : dask_jobqueue.JobQueueCluster
+        Of ``cluster_class``.
+    queue : Queue
+    options : ClusterOptions
+    profile : Profile
+    logs : Path
+        The folder where jobs write their logs.
 
     Attributes
     ----------
     given_up : str or None
-        Why no more jobs are asked for.
+        Why no more jobs are submitted.
     n_wanted : int
-        Workers that the run may count on having, sooner or later.
+        Number of workers that the run may count on, sooner or later.
     """
 
     def __init__(
@@ -119,7 +128,7 @@ class Watchdog:
         self._profile, self._logs = profile, logs
         self._gpu = wants_gpu(options, profile)
         self._waiting: dict[str, JobState] = {}
-        self._previously_waiting: dict[str, JobState] = {}  # what waited at the look before
+        self._previously_waiting: dict[str, JobState] = {}  # at the check before
         self._last_line, self._last_line_at = "", time.monotonic()
         self._deaths = self._refusals = self._n_registered = 0
         self._stopped = False
@@ -136,21 +145,21 @@ class Watchdog:
 
     @property
     def coming(self) -> bool:
-        """Return whether queued or future jobs may still bring a worker."""
+        """Whether a job, queued or to come, may still bring a worker."""
         return not self._stopped and self.given_up is None
 
     @property
     def jobs(self) -> list[str]:
-        """The ids of jobs that may be in the queue."""
+        """The ids of the jobs that may be in the queue."""
         return [job.job_id for job in list(self._cluster.workers.values()) if job.job_id]
 
     def stop(self) -> None:
-        """Submit no more."""
+        """Submit no more jobs."""
         self._stopped = True
         self._cluster.loop.add_callback(self._timer.stop)
 
     def waiting(self) -> str:
-        """Return how many jobs wait in the queue and why, in words; empty when none does."""
+        """How many jobs wait in the queue and why, in words; empty if none does."""
         if not self._waiting:
             return ""
         reasons = ", ".join(sorted({state.reason for state in self._waiting.values()} - {"None"}))
@@ -158,8 +167,8 @@ class Watchdog:
         return f"{job_count} waiting" + (f" ({reasons})" if reasons else "")
 
     def obstacle(self) -> str:
-        """Return why jobs will not start by themselves and what to change; empty where they may."""
-        # Of two looks in a row: a queue may correct the first reason that it gives.
+        """Why jobs will not start by themselves, and what to change; empty if they may start."""
+        # A job must be stuck in two checks in a row: a queue may correct its first reason.
         stuck = {
             job: state.obstacle
             for job, state in sorted(self._waiting.items())
@@ -175,13 +184,13 @@ class Watchdog:
         return f"{len(jobs)} {verb} start by {pronoun}: {obstacle.why}; {way_out}"
 
     async def check(self) -> None:
-        """Drop jobs that have ended, count those that never came up, replace what is missing."""
+        """Drop jobs that have ended, count those that never registered, submit what is missing."""
         if self._stopped:
             return
         cluster, kind = self._cluster, self._queue.kind
         jobs = dict(cluster.workers)
         states = await self._queue.states([job.job_id for job in jobs.values() if job.job_id])
-        if states is None or self._stopped:  # a queue that does not answer says nothing
+        if states is None or self._stopped:  # the queue did not answer
             return
         self._previously_waiting = self._waiting
         self._waiting = {job: state for job, state in states.items() if state.waits}
@@ -214,7 +223,7 @@ class Watchdog:
             cluster.scale(self.n_wanted)
 
     def _tell(self) -> None:
-        """Say which jobs wait and why: where no worker is there, or one will not start."""
+        """Print which jobs wait and why, if there is no worker, or if a job will not start."""
         waiting, obstacle = self.waiting(), self.obstacle()
         is_deserted = not self._present()
         line = f"{waiting}; {obstacle}" if obstacle else waiting
@@ -233,17 +242,14 @@ class Watchdog:
     def _give_up(self, reason: str) -> None:
         if self.given_up is None:
             self.given_up = reason
-            if self._adapts:  # it would ask for ever
+            if self._adapts:  # it would submit jobs for ever
                 self._cluster._adaptive.stop()
             if self._present():
                 self._echo(f"warning    {reason}; the run goes on with the workers it has")
 
 
 def kept_log(folder: Path, job: str) -> Path | None:
-    """Move a job's log from the run's private folder, which is removed, to the one that holds it.
-
-    None where there is none.
-    """
+    """Move a job's log out of the run's private folder, which is removed; None without a log."""
     logs = sorted(folder.iterdir())
     log = next((log for log in logs if job in re.findall(r"\d+", log.name)), None)  # not 17 for 7
     if log is None:
@@ -255,7 +261,7 @@ def kept_log(folder: Path, job: str) -> Path | None:
 
 
 def tail_of(log: Path) -> str:
-    """Return the last lines of a job's own log, on one line."""
+    """The last lines of a job's log, on one line."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A batch system and its jobs: one job is one worker, with one thread, on one GPU or none."""
+"""A batch system and its jobs: a job is one worker, with one thread, and with one GPU or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cluster_setup.settings import (
     takers_of_rmm,
 )
 
-# A worker's web pages are for the node itself.
+# The web pages of a worker are for its node only, if they are there at all.
 NO_WEB_PAGES = ("--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0")
 SECONDS_TO_ANSWER = 60
 JOBS_NAMED = 5
@@ -47,11 +47,11 @@ class Obstacle:
     ----------
     why : str
     keys : tuple of str
-        Of the profile, to be changed.
+        Keys of the profile to change.
     command : str
-        Of the queue, where one on the job will do; may be empty.
+        A command of the queue that starts the job; empty if none will do.
     is_certain : bool
-        False where it may yet start, when other jobs have ended.
+        False if the job may start yet, once other jobs have ended.
     """
 
     why: str
@@ -60,7 +60,7 @@ class Obstacle:
     is_certain: bool = True
 
     def way_out(self, jobs: Sequence[str], profile: Profile, gpu: bool) -> str:
-        """Return what the user can do for these jobs, in words, with the profile's values."""
+        """What the user can do for these jobs, in words, with the values in the profile."""
         parts = []
         if self.command:
             ellipsis = " ..." if len(jobs) > JOBS_NAMED else ""
@@ -82,7 +82,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class JobState:
-    """The state of a job in the queue, with the reason why it waits."""
+    """Whether a job waits in the queue, the reason, and what keeps it from starting, if known."""
 
     waits: bool
     reason: str = ""
@@ -104,9 +104,9 @@ class Queue:
     states_command : function of job ids
         The command that prints the states of jobs.
     parse_states : function of the command's output
-        Job id -> state, of the jobs that have not ended.
-    job_options : function of profile, whether with a GPU, and the folder for logs
-        Arguments of this queue's job class in dask-jobqueue beside those that all take.
+        Returns the state by job id, of the jobs that have not ended.
+    job_options : function of the profile, whether with a GPU, and the folder for logs
+        Returns the arguments of this queue's job class in dask-jobqueue that not all classes take.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Queue:
     job_options: Callable[[Profile, bool, Path], Mapping[str, Any]]
 
     async def states(self, jobs: Sequence[str]) -> dict[str, JobState] | None:
-        """Ask for the states of ``jobs``: one that is missing has ended. None: no answer."""
+        """The states of those ``jobs`` that have not ended; None if the queue does not answer."""
         if not jobs:
             return {}
         with suppress(OSError, TimeoutError, ValueError, IndexError):
@@ -132,21 +132,21 @@ class Queue:
             except TimeoutError:
                 process.kill()
                 raise
-            # qstat and squeue fail, too, when none of the jobs is known any more.
+            # qstat and squeue also fail if they do not know any of the jobs any more.
             error = err.decode(errors="replace").lower()
             if process.returncode == 0 or any(words in error for words in NONE_IS_KNOWN):
                 return self.parse_states(out.decode(errors="replace"))
         return None
 
     def cancel_all(self, jobs: Sequence[str]) -> None:
-        """Cancel jobs at once; those that have ended do not matter."""
+        """Cancel jobs with one command; it does not matter if some have ended."""
         if jobs:
             with suppress(OSError, subprocess.SubprocessError):
                 subprocess.run([self.cancel, *jobs], capture_output=True, timeout=SECONDS_TO_ANSWER)
 
 
 def job_script(queue: Queue, options: ClusterOptions) -> str:
-    """Return the job script of one worker, as text; nothing is made or submitted."""
+    """The job script of one worker, as text; nothing is written or submitted."""
     profile = load_profile(options.profile, queue.kind)
     folder = profile.shared_path / "RUN"
     gpu = wants_gpu(options, profile)
@@ -161,7 +161,13 @@ def job_script(queue: Queue, options: ClusterOptions) -> str:
 
 
 def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
-    """Return whether jobs ask for a GPU: as ``device`` says, else when the profile has one."""
+    """Whether jobs ask for a GPU: as ``device`` says; with "auto", if the profile has one.
+
+    Raises
+    ------
+    ClusterError
+        A GPU, or a pool on it, is asked for, and jobs have none.
+    """
     if options.device == "gpu" and profile.gres is None:
         raise ClusterError(
             "--device gpu needs gres in the profile, "
@@ -179,9 +185,21 @@ def wants_gpu(options: ClusterOptions, profile: Profile) -> bool:
 def job_arguments(
     queue: Queue, profile: Profile, gpu: bool, folder: Path, rmm_pool: str | None
 ) -> dict[str, Any]:
-    """Return the arguments of dask-jobqueue's job: one process, one thread, one GPU or none."""
-    # By its environment, since dask cuda worker lacks the options: a worker leaves before the
-    # queue ends its job, and not all workers leave at once.
+    """The arguments of dask-jobqueue's job for a worker of one process and one thread.
+
+    Parameters
+    ----------
+    queue : Queue
+    profile : Profile
+    gpu : bool
+        Whether the job has a GPU.
+    folder : Path
+        The folder for logs.
+    rmm_pool : str or None
+        As in ``ClusterOptions``; None for that of the profile.
+    """
+    # A worker leaves before the queue ends its job, and not all workers leave at once. Both are set
+    # by environment variables, as dask cuda worker has no options for them.
     walltime = seconds_of(profile.walltime)
     python = [for_node(word, "python") for word in profile.python or ()]
     local = profile.local_directory
@@ -206,7 +224,7 @@ def job_arguments(
     return {
         "worker_command": "dask cuda worker" if gpu else "distributed.cli.dask_worker",
         "python": " ".join(python) or shlex.quote(sys.executable),
-        # dask-jobqueue gives each worker cores / processes threads: a worker has one thread.
+        # dask-jobqueue gives a worker cores / processes threads, which makes one here.
         "cores": 1,
         "processes": 1,
         "memory": profile.memory,
@@ -223,7 +241,7 @@ def job_arguments(
 
 
 def cluster_class(queue: Queue) -> Any:
-    """Return dask-jobqueue's class for ``queue``, which keeps refusals and registrations."""
+    """The class of dask-jobqueue for ``queue``, extended to note refusals and registrations."""
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         import dask_jobqueue
@@ -232,7 +250,7 @@ def cluster_class(queue: Queue) -> Any:
             f"--cluster {queue.kind} needs dask-jobqueue, which is not installed here; "
             f"run {install_line('hpc')}"
         ) from None
-    # Its import makes Ctrl-C end the program at once, and with exit status 0.
+    # The import sets a handler with which Ctrl-C ends the program at once, with exit status 0.
     if signal.getsignal(signal.SIGINT) is not on_interrupt:
         signal.signal(signal.SIGINT, on_interrupt)
     return _noting_class(getattr(dask_jobqueue, queue.cluster_class))
@@ -240,14 +258,14 @@ def cluster_class(queue: Queue) -> Any:
 
 @cache
 def _noting_class(base: Any) -> Any:
-    """Return a subclass of a cluster of dask-jobqueue that keeps refusals and registrations."""
+    """A subclass of a cluster class of dask-jobqueue that notes refusals and registrations."""
     from distributed.deploy.spec import ProcessInterface
 
     class NotingJob(base.job_cls):
         refused: str | None = None
 
         def __init__(self, *arguments: Any, security: Any = None, **options: Any) -> None:
-            if security:  # its paths go into a command of the shell
+            if security:  # its paths become part of a shell command
                 words = security.get_tls_config_for_role("worker")
                 words = {key: shlex.quote(word) for key, word in words.items() if word}
                 security = SimpleNamespace(get_tls_config_for_role=lambda role: words)
@@ -255,7 +273,7 @@ def _noting_class(base: Any) -> Any:
 
         @property
         def worker_process_memory(self) -> str:
-            """The limit of a worker, rounded down: a job has no more."""
+            """The memory limit of a worker, rounded down, as a job gets no more."""
             unit, name = (2**30, "GiB") if self.worker_memory >= 2**30 else (2**20, "MiB")
             return f"{self.worker_memory * 100 // unit / 100:.2f}{name}"
 
@@ -265,7 +283,7 @@ def _noting_class(base: Any) -> Any:
             except (RuntimeError, OSError, ValueError) as error:
                 text = str(error)  # dask-jobqueue's, with the queue's own words in it
                 self.refused = " ".join((text.partition("stderr:")[2] or text).split())
-                await ProcessInterface.start(self)  # for Dask, it runs and may be closed
+                await ProcessInterface.start(self)  # for Dask it has started and can be closed
 
         async def close(self) -> None:
             await super().close()
@@ -280,8 +298,8 @@ def _noting_class(base: Any) -> Any:
             super().__init__(**options)
 
         def _new_worker_name(self, worker_number: int) -> str:
-            # Never the same twice: Dask closes a lost worker's job by name, and later than
-            # another may have taken its place.
+            # No name is used twice: Dask closes the job of a lost worker by name, perhaps after
+            # another job has taken its place.
             return f"worker-{next(self._numbers)}"
 
         def _update_worker_status(self, op: str, msg: Any) -> None:

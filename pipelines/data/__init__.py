@@ -1,1 +1,1 @@
-"""Data sets: reading, folds, scaling, placement."""
+"""Data sets: how they are read, split into folds, scaled and placed on devices."""

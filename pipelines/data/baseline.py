@@ -1,4 +1,4 @@
-"""The baseline of a result, which always gives the same answer, and remarks that follow from it."""
+"""The baseline of a result, a constant prediction, and remarks on results that it puts in doubt."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from pipelines.data.dataset import CLASSIFICATION, REGRESSION, Dataset, take_rows
 
-IMBALANCED = 0.8  # share of a class from which accuracy misleads
-TELLS_ALL = 0.999  # score of a single column from which it is as good as the target
-ROWS_TRIED, COLUMNS_TRIED = 2000, 200  # in search of such a column
-AS_GOOD = 1e-12  # by how much rounding may tell two means of the same scores apart
+IMBALANCED = 0.8  # fraction of the rows in one class from which accuracy misleads
+TELLS_ALL = 0.999  # score of a single column from which it may be a copy of the target
+ROWS_TRIED, COLUMNS_TRIED = 2000, 200  # most rows and columns that are searched for such a column
+AS_GOOD = 1e-12  # two means of the same scores differ by rounding alone
 
 
 def baseline_of(
@@ -28,18 +28,24 @@ def baseline_of(
     Parameters
     ----------
     data : Dataset
-    splits : training and validation rows of a cross-validation
-    scoring : the name of the scorer of the cross-validation
-    labels : that the scorer is to see in place of class codes
-    scorer : what that name stands for where scikit-learn does not know it
+        Its training rows are scored by cross-validation, its test rows once.
+    splits : sequence of (array, array)
+        Row numbers of the training and validation set of each split; empty to score none.
+    scoring : str, optional
+        Name of the scorer of the cross-validation; None to score none.
+    labels : array of shape (n_classes,), optional
+        What the scorer sees in place of class codes.
+    scorer : callable, optional
+        What ``scoring`` stands for where scikit-learn has no scorer of that name. It may look at
+        the features, which a scorer of scikit-learn does not.
 
     Returns
     -------
     dict
-        ``answer``: what it always answers, and ``words`` on it; ``share``: of the training
-        rows, for classes;
-        ``scoring`` and ``score_mean``: of the splits, None where it cannot be scored so;
-        ``test_error`` and ``n_test_errors``: for classes.
+        ``answer``, the constant prediction, and ``words``, a phrase for it. ``share``, the fraction
+        of the training rows in the most frequent class (classification). ``scoring`` and
+        ``score_mean``, the mean over the splits; None where there is no such score.
+        ``test_error`` and ``n_test_errors`` where there are test rows (classification).
     """
     baseline = constant_answer(
         data.y_train, data.y_test, data.classes if data.task == CLASSIFICATION else None
@@ -49,7 +55,7 @@ def baseline_of(
         return baseline
     y = data.y_train if labels is None else labels[data.y_train]
     if scoring == "accuracy" and data.task == CLASSIFICATION:
-        # By hand, as importing scikit-learn takes longer than a short search.
+        # Computed here, as importing scikit-learn takes longer than a short search.
         accuracies = []
         for train, validation in splits:
             values, counts = np.unique(y[train], return_counts=True)
@@ -59,9 +65,11 @@ def baseline_of(
     from sklearn.model_selection import cross_val_score
 
     dummy = DummyRegressor() if data.task == REGRESSION else DummyClassifier(strategy="prior")
-    with warnings.catch_warnings(action="ignore"):  # one that is never predicted has no precision
-        # NaN of a scorer that needs what a dummy does not have.
-        X = np.zeros((len(y), 1)) if scorer is None else data.X_train  # which one may look at
+    # scikit-learn warns that a class which is never predicted has no precision.
+    with warnings.catch_warnings(action="ignore"):
+        # A scorer that needs a method which a dummy lacks gives NaN.
+        # The rows matter only to a scorer of the user's, as those of scikit-learn ignore X here.
+        X = np.zeros((len(y), 1)) if scorer is None else data.X_train
         mean = cross_val_score(dummy, X, y, scoring=scorer or scoring, cv=splits).mean()
     return baseline | {"score_mean": float(mean) if np.isfinite(mean) else None}
 
@@ -69,9 +77,21 @@ def baseline_of(
 def constant_answer(
     y_train: np.ndarray, y_test: np.ndarray, classes: np.ndarray | None
 ) -> dict[str, Any]:
-    """Return what always answers the same, and its error on test rows; see ``baseline_of``.
+    """The constant prediction with the least error on the training rows, and its test error.
 
-    ``classes`` are the names that the codes in ``y_train`` stand for; None for numbers.
+    Parameters
+    ----------
+    y_train : array of shape (n_train,)
+        Class codes, or the numbers of a regression.
+    y_test : array of shape (n_test,)
+        The same of the test rows; may be empty.
+    classes : array of shape (n_classes,) or None
+        Names that the codes stand for; None for a regression.
+
+    Returns
+    -------
+    dict
+        Entries as ``baseline_of`` has them, without those of the scorer.
     """
     if classes is None:
         mean = float(np.mean(y_train))
@@ -94,15 +114,24 @@ def remarks_on(
     test_error: float | None = None,
     option: str = "--scoring balanced_accuracy",
 ) -> list[str]:
-    """Return sentences on a result that is no better than the baseline, or too good.
+    """Remarks on a result: no better than the baseline, imbalanced classes, or too good to be true.
 
     Parameters
     ----------
     data : Dataset
-    baseline : see ``baseline_of``
-    scores : mean score of each candidate, by the scorer of the baseline
-    test_error : of the best candidate
-    option : what to try where accuracy misleads; empty where nothing else can be chosen
+    baseline : dict
+        As ``baseline_of`` returns it.
+    scores : sequence of float
+        Mean score of each candidate, by the scorer of the baseline; NaN where a candidate has none.
+    test_error : float, optional
+        Fraction of test rows that the best candidate has wrong.
+    option : str
+        Option that helps where accuracy misleads; empty where the command has none.
+
+    Returns
+    -------
+    list of str
+        A sentence each; empty where nothing stands out.
     """
     remarks = []
     finite_scores = np.asarray([score for score in scores if np.isfinite(score)])
@@ -144,7 +173,7 @@ def remarks_on(
 
 
 def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str]:
-    """Return a sentence if this share of wrong test rows is not below the baseline's."""
+    """A remark unless the test error is below the baseline's; empty where it is."""
     if test_error < (error := baseline["test_error"]):
         return []
     return [
@@ -154,7 +183,10 @@ def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str
 
 
 def _alone(column: Any, y: np.ndarray, task: str) -> float:
-    """Return how well one column predicts: 1 is without error, on rows not seen before."""
+    """Score of a tree on one column: trained on one half of the rows, scored on the other.
+
+    The best score is 1. For a regression it is the absolute rank correlation if that is higher.
+    """
     import pandas as pd
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -167,11 +199,11 @@ def _alone(column: Any, y: np.ndarray, task: str) -> float:
     elif np.bincount(y).max() >= TELLS_ALL * len(y):
         return 0.0
     else:
-        # As deep as the classes need: more would find a rule in any order of rows.
+        # No more leaves than the classes need: a larger tree finds a rule in row numbers, too.
         tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(y)), random_state=0)
     half = len(y) // 2
     score = float(tree.fit(x[:half], y[:half]).score(x[half:], y[half:]))
-    if task == REGRESSION:  # of few rows a tree misses the ends of a line
+    if task == REGRESSION:  # with few rows, a tree misses the ends of a line
         monotone = pd.Series(x[:, 0]).corr(pd.Series(y), method="spearman")
         return max(score, abs(monotone))
     return score

@@ -1,9 +1,9 @@
-"""Shuffled batches of rows in memory, for one rank or many.
+"""Shuffled batches of rows in memory, for one rank or several.
 
 torch's ``DataLoader``, which takes row by row, was 18 times slower on bytes in memory
 (``benchmarks/results/2026-11-22-batches-mnist.md``), and a thread that gathers batches ahead more
-than halved what is left. What an epoch shows when is a function of the seed and the epoch alone,
-with any number of ranks.
+than halved what is left. The order of an epoch depends on the seed and the epoch alone, whatever
+the number of ranks.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "Columns", "RankBatch", "rank_slice"]
 
 Columns = dict[str, "torch.Tensor"]
-MIN_ROWS = 2  # rows of a rank's batch
+MIN_ROWS = 2  # fewest rows of a rank's batch: of a single row there is no variance
 
 
 @dataclass(frozen=True, eq=False)
 class RankBatch:
-    """A rank's rows of one union batch.
+    """A rank's rows of one union batch, which is the batch of all ranks together.
 
     Attributes
     ----------
-    columns : tensors by name, of shape (n, ...); n may be 0 at the end of an epoch
+    columns : dict of str to tensor
+        Tensors of shape (n, ...); n may be 0 at the end of an epoch.
     rows : int64 tensor of shape (n,)
-        Their numbers.
+        Row numbers.
     n_union : int
         Rows of all ranks together.
     position : int
@@ -48,30 +49,31 @@ class RankBatch:
 
 
 class Batches:
-    """An iterator of batches; each ``for`` goes to the end of the epoch it is in.
+    """An iterator over batches; each ``for`` loop runs to the end of the current epoch.
 
     Parameters
     ----------
-    columns : arrays or tensors by name, whose first axis is the row
-        They keep their dtype: the bytes of an image stay bytes until they are on the device.
+    columns : mapping of str to array or tensor
+        The first axis is the row. They keep their dtype: the bytes of an image stay bytes until
+        they are on the device.
     batch_size : int
         Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many. A last
-        one that would leave a rank a single row or none joins the one before: of one row there is
-        no variance, which batch normalisation divides by.
+        batch that would leave a rank fewer than two rows joins the one before: a single row has no
+        variance, which batch normalisation divides by.
     seed : int
-        Each epoch has an order of its own, each equally likely.
+        Each epoch has its own order, and every order is equally likely.
     map : function of the columns of a batch, optional
-        What a row becomes must not depend on the rows beside it. It runs on the device.
+        Applied on the device. What it makes of a row must not depend on the rows beside it.
     rank, n_ranks : int
-        Which part of each union batch is given.
+        Which part of each union batch this iterator yields.
     epoch, position : int
-        Where to begin, as another that had this seed and any number of ranks stood there; then
-        where it stands.
+        Where to begin, as another iterator with this seed and any number of ranks had them; later
+        the current epoch and position.
     device : str
-        torch's name of where batches go: ``cpu``, ``cuda``.
+        Device of the batches in torch's words, such as ``cpu`` or ``cuda``.
     on_host : bool
-        Whether rows stay in host memory and only batches are copied to the device, each while
-        the device works on the one before; else all rows are, once.
+        Keep the rows in host memory and copy only batches to the device, each while the device
+        works on the one before. By default all rows are copied to the device once.
 
     Raises
     ------
@@ -101,7 +103,7 @@ class Batches:
                 f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
                 "each row a value in every column"
             )
-        # torch shares an array's memory, but for one that is read-only, which it copies.
+        # torch shares the memory of an array, but warns of a read-only one, which is copied here.
         self._columns: Columns = {
             name: torch.as_tensor(
                 column
@@ -131,17 +133,18 @@ class Batches:
         self.epoch, self.position = self.epoch + 1, 0
 
     def _gather_batches(self) -> Iterator[RankBatch]:
+        """Gather the rank's rows of each remaining union batch of the epoch."""
         for rows, n_union, last in self._parts():
             columns = {name: self._gather(column, rows) for name, column in self._columns.items()}
             yield RankBatch(columns, rows, n_union, last)
 
     def _order(self) -> np.ndarray:
-        """The rows in the order of this epoch."""
+        """Row numbers in the order of the current epoch."""
         seed = np.random.SeedSequence([self._seed, self.epoch])
         return np.random.default_rng(seed).permutation(self.n_rows)
 
     def _parts(self) -> Iterator[tuple[torch.Tensor, int, int]]:
-        """Yield this rank's rows of each union batch, its length, and the position after it."""
+        """The rank's rows of each union batch, its length, and the position after it."""
         import torch
 
         order = torch.from_numpy(self._order())
@@ -153,33 +156,34 @@ class Batches:
             del bounds[-2]
         for first, last in pairwise(bounds):
             n_union = last - first
-            # All ranks, but where there is no batch before to join.
+            # All ranks take part, unless the epoch is too short for that and has no batch to join.
             n_sharing = min(self._n_ranks, max(1, n_union // min_rows))
             is_sharing = self._rank < n_sharing
             part = rank_slice(n_union, self._rank, n_sharing) if is_sharing else slice(0)
             yield order[first:last][part], n_union, last
 
     def _gather(self, column: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of a column, on the device."""
         if self._copies is None:
             return column.index_select(0, rows)
         import torch
 
-        # torch keeps pinned memory and gives it again once the copies from it have ended.
+        # torch caches pinned memory, and reuses it once the copies from it have ended.
         pinned = torch.empty((len(rows), *column.shape[1:]), dtype=column.dtype, pin_memory=True)
         return self._to_device(torch.index_select(column, 0, rows, out=pinned))
 
     def _to_device(self, pinned: torch.Tensor) -> torch.Tensor:
-        """Copy rows of the host while the device is at work."""
+        """Copy rows from the host while the device computes."""
         if self._copies is None:
             return pinned
         import torch
 
-        # The memory may be that of a batch on which the device is still at work.
+        # The memory that the copy writes to may still be read by the device, for an earlier batch.
         self._copies.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._copies):
             return pinned.to(self._device, non_blocking=True)
 
 
 def rank_slice(n_rows: int, rank: int, n_ranks: int) -> slice:
-    """Return the rows of a union batch that are a rank's: parts differ by one row at the most."""
+    """The slice of a union batch that belongs to a rank; slices differ by one row at most."""
     return slice(n_rows * rank // n_ranks, n_rows * (rank + 1) // n_ranks)

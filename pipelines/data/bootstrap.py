@@ -1,4 +1,4 @@
-"""Bootstrap samples that keep to their folds, so that nothing leaks from one to another."""
+"""Bootstrap samples drawn within folds, so that no row leaks from one fold to another."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Bootstrap:
     folds : tuple of int32 arrays, ascending
         Every row of the training set is in exactly one.
     samples : tuple of int32 arrays
-        Of fold f as many rows as it has, drawn from it with replacement.
+        For each fold, as many rows as it has, drawn from it with replacement.
     """
 
     folds: tuple[Rows, ...]
     samples: tuple[Rows, ...]
 
     def train(self, fold: int) -> Rows:
-        """The training samples of ``fold``: those drawn from all other folds."""
+        """The training rows of ``fold``: those drawn from all other folds."""
         other_samples = [
             sample for other_fold, sample in enumerate(self.samples) if other_fold != fold
         ]
@@ -44,13 +44,13 @@ class Bootstrap:
         return self.folds[fold]
 
     def everything(self) -> Rows:
-        """The samples of all folds, on which the best candidate is refitted."""
+        """The drawn rows of all folds, on which the best candidate is refitted."""
         return np.concatenate(self.samples)
 
     def out_of_bag(self, fold: int | None = None) -> Rows:
-        """Rows that ``train(fold)``, or ``everything``, left out; ascending.
+        """Rows that were not drawn for ``train(fold)``, or for ``everything``; ascending.
 
-        About a third of them; none is in ``fold``.
+        About a third of the rows of the folds drawn from. None of them is in ``fold``.
         """
         other_folds = [rows for other_fold, rows in enumerate(self.folds) if other_fold != fold]
         drawn = self.everything() if fold is None else self.train(fold)
@@ -59,18 +59,24 @@ class Bootstrap:
 
 @dataclass(frozen=True, eq=False)
 class BootstrapSplits(Sequence[Fold]):
-    """The splits of a bootstrap: of each fold the rows to train on, which repeat, and to validate.
+    """The splits of a bootstrap: for each fold, drawn training rows and validation rows.
 
-    They are drawn where the first is asked for, and kept with the rows: what travels is a seed.
+    They are drawn when a process first needs them and kept with the rows, so that only the seed
+    travels between processes.
 
     Attributes
     ----------
-    data : FoldedData, whose classes the folds keep to, and whose weights the draws
+    data : FoldedData
+        Its classes stratify the folds, and its weights are those of the draws.
     n_folds : int
-    seed : of the run
-    key : what names the bootstrap among those of the seed
-    rows : int array of those that it is of; by default all
-    whole : whether there is one split alone, of all that was drawn and all that was left out
+    seed : int
+        Seed of the run.
+    key : tuple of int
+        Distinguishes this bootstrap from others with the same seed.
+    rows : int array, optional
+        Rows of ``data`` to draw from; by default all.
+    whole : bool
+        Whether there is a single split: all drawn rows, and all rows that were not drawn.
     """
 
     data: FoldedData
@@ -82,7 +88,7 @@ class BootstrapSplits(Sequence[Fold]):
 
     @property
     def sample(self) -> Bootstrap:
-        """The bootstrap within folds."""
+        """The bootstrap, drawn at the first access."""
 
         def draw() -> Bootstrap:
             y, weights, rows = self.data.y, self.data.weights, self.rows
@@ -111,7 +117,7 @@ class BootstrapSplits(Sequence[Fold]):
 
 
 def bootstrap_generator(seed: int, *key: int) -> np.random.Generator:
-    """The generator of a bootstrap, of key 3 that of ``SeedSequence(seed).spawn(n)[3]``."""
+    """The generator of a bootstrap; key 3 gives that of ``SeedSequence(seed).spawn(n)[3]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -121,30 +127,36 @@ def draw_bootstrap(
     generator: np.random.Generator,
     weights: NDArray[np.float64] | None = None,
 ) -> Bootstrap:
-    """Shuffle, cut into folds, and resample with replacement within each.
+    """Shuffle the rows, cut them into folds, and resample with replacement within each fold.
 
     The shuffled rows of each class are dealt out to the folds in turn, so that sizes
-    differ by at most one, and so does the number of rows of a class. The study cuts a
-    plain shuffle; with few rows its folds would differ in difficulty by chance. The
-    resampling is plain, or in proportion to weights.
+    differ by at most one, and so does the number of rows of a class. The study that this
+    program grew from cuts a plain shuffle; with few rows its folds would differ in difficulty
+    by chance. Resampling is uniform, or in proportion to ``weights``.
 
     Parameters
     ----------
-    y : class codes of shape (n_samples,)
-    n_folds : at least 2, at most n_samples / 2
-    generator : numpy Generator
-        Equal states give equal samples.
-    weights : of shape (n_samples,), optional
-        None below 0. A row of weight 0 is never drawn; it is in a fold all the same.
+    y : array of shape (n_samples,)
+        Class codes.
+    n_folds : int
+        At least 2, at most n_samples / 2.
+    generator : numpy.random.Generator
+        Equal states give equal bootstraps.
+    weights : float64 array of shape (n_samples,), optional
+        None of them negative. A row of weight 0 is in a fold, but is never drawn.
+
+    Returns
+    -------
+    Bootstrap
 
     Raises
     ------
     InputError
-        Too few folds, or more than half the rows.
+        There are fewer than two folds, or more than half as many as rows.
     """
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
-    if 2 * n_folds > len(y):  # every member would draw the one row of a fold
+    if 2 * n_folds > len(y):  # in a fold of one row, every member would draw that row
         max_folds = len(y) // 2
         way_out = f"use {opt('folds', max_folds)} or fewer, or " if max_folds > 1 else ""
         raise InputError(

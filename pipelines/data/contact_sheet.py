@@ -1,4 +1,4 @@
-"""A sheet with a few images of each class, as a model sees them."""
+"""A contact sheet: a few images of each class, as a model sees them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipelines.data.dataset import Dataset, channels_height_width
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
 
-PER_CLASS, MOST_CLASSES = 8, 60
-SIDE, GAP, TEXT = 64, 4, 14  # of an image, between images, and of letters, in pixels
+PER_CLASS, MOST_CLASSES = 8, 60  # images of a class, and classes, on a sheet
+SIDE, GAP, TEXT = 64, 4, 14  # in pixels: side of an image, gap between images, height of letters
 
 
 def contact_sheet(images: Dataset) -> Image.Image:
-    """Return the first training images of each class beside its name, a row for each class.
+    """The first training images of each class beside its name, a line for each class.
 
     Images are enlarged by whole factors, so that their pixels show, or reduced, to ``SIDE`` pixels.
     Classes beyond ``MOST_CLASSES`` are left out.
@@ -53,16 +53,20 @@ def contact_sheet(images: Dataset) -> Image.Image:
 
 
 def _cut(name: str) -> str:
+    """The name in one line of at most 24 characters."""
     name = " ".join(printable(name).split())
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
 def _font() -> ImageFont.FreeTypeFont:
-    """Return matplotlib's font, which has more letters than Pillow's, without waiting for it."""
+    """The font that matplotlib ships, which has more letters than Pillow's.
+
+    It is found without importing matplotlib, which takes long.
+    """
     from PIL import ImageFont
 
     (package,) = importlib.util.find_spec("matplotlib").submodule_search_locations  # type: ignore
     path = Path(package, "mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
-    # The other engine may be missing, and fails on some letters.
+    # The other layout engine may be missing, and fails on some letters.
     basic = ImageFont.Layout.BASIC
     return ImageFont.truetype(path, TEXT, layout_engine=basic)

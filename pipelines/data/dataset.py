@@ -19,7 +19,7 @@ from pipelines.data.scaling import Scaling
 Array = NDArray[Any]
 Task = Literal["classification", "regression"]
 ImageShape = tuple[int, ...]  # (height, width) of gray images, (channels, height, width) of colour
-ROWS_LOOKED_AT = 2000  # of images, whose pixels vary alike everywhere
+ROWS_LOOKED_AT = 2000  # sample for a variance: the pixels of any images vary alike
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
-    """Return the three lengths of an ``image_shape``; a gray image has one channel."""
+    """The lengths of an ``image_shape`` as three numbers; a gray image has one channel."""
     channels, height, width = (1, *shape) if len(shape) == 2 else shape
     return channels, height, width
 
 
 def take_rows(X: Any, rows: Any) -> Any:
-    """Return rows, by number or slice, of an array or a DataFrame."""
+    """Rows of an array or a DataFrame, by number or slice."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def by_name(X: Any, columns: Sequence[str]) -> Any:
-    """Return a DataFrame's columns of these names, in their order; of all else X as it is.
+    """The columns of a DataFrame with these names, in this order; any other X unchanged.
 
     Raises
     ------
     ValueError
-        It lacks one.
+        The DataFrame lacks a column.
     """
     has_names = columns and all(isinstance(name, str) for name in getattr(X, "columns", [0]))
     if not has_names:
@@ -57,14 +57,14 @@ def by_name(X: Any, columns: Sequence[str]) -> Any:
 
 
 def copy_of(X: Any) -> Any:
-    """Return rows in memory of their own, for code that may write to what it is given."""
+    """A copy of rows, for code that may write to its argument."""
     if isinstance(X, np.ndarray):
         return X.copy(order="K")
     return X.copy() if hasattr(X, "copy") else copy.deepcopy(X)
 
 
 def read_only(X: Any) -> Any:
-    """Return rows that cannot be written to: of an array a view, of anything else a copy."""
+    """Rows that cannot be written to: a view of an array, a copy of anything else."""
     if not isinstance(X, np.ndarray):
         return copy_of(X)
     view = X.view()
@@ -74,12 +74,14 @@ def read_only(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """What is kept of a folder of images.
+    """What a data set remembers of the folder of images that it was read from.
 
     Attributes
     ----------
-    decoded : folder of the decoded training images
-    white : the value that became 255 in images of more than 8 bits, by what their values are
+    decoded : Path
+        Folder of the decoded training images.
+    white : mapping of str to float
+        For images of more than 8 bits, the value that became 255, by their depth.
     """
 
     decoded: Path
@@ -90,7 +92,8 @@ class ImageFolder:
 class LoadedRows:
     """Rows and labels as a loader found them, before splitting and encoding.
 
-    A source with its own test set fills ``X_test`` and ``y_test``; any other is split later.
+    A data set with a test set of its own fills ``X_test`` and ``y_test``; any other is split later.
+    The other fields become those of ``Dataset``.
     """
 
     X: Any
@@ -115,29 +118,44 @@ class LoadedRows:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test arrays on the host, unscaled, with what is needed to read them.
+    """Training and test arrays on the host, unscaled, with what is needed to interpret them.
 
     Attributes
     ----------
-    X_train : uint8 (images) or float64 (tables) of shape (n_train, n_features), C-contiguous;
-        a DataFrame, see ``RawTable.X``, of a table with categories or missing cells
-    y_train : int32 of shape (n_train,), class codes 0 .. n_classes - 1; float64 of a regression
-    X_test : as X_train, of shape (n_test, n_features)
-    y_test : as y_train, of shape (n_test,)
-    classes : labels in sorted order, of shape (n_classes,); ``classes[code]`` is the label; none
-        of a regression
-    image_shape : (height, width) of gray images, (channels, height, width) of coloured ones, None
-        of a table; a row of X is an image of this shape, flattened
-    feature_names : the table's columns, or None for images
-    scaling : how features are to be brought to a common range
-    table : what a file's table was understood to be, for ``run.json``; None for images
-    lines : what is said of that before a run
-    task : "classification" or "regression"
-    groups : of the training rows, or None
-    ink : whether images are drawn on an even ground, such as digits, and no photographs
-    pictures : the images whose features the rows are, where they are; ``image_shape`` is then None
-    folder : what is kept of a folder of images; None of other data
-    notes : what was left out, converted or may be wrong, of ``lines``
+    X_train : array of shape (n_train, n_features), or DataFrame
+        uint8 (images) or float64 (tables), C-contiguous. A DataFrame as ``RawTable.X`` for a table
+        with categories or missing cells; ``RowsOnDisk`` for rows that stay on disk.
+    y_train : array of shape (n_train,)
+        int32 class codes 0 .. n_classes - 1, or float64 for a regression.
+    X_test : array of shape (n_test, n_features)
+        As ``X_train``.
+    y_test : array of shape (n_test,)
+        As ``y_train``.
+    classes : array of shape (n_classes,)
+        Labels in sorted order: ``classes[code]`` is the label of a code. Empty for a regression.
+    image_shape : tuple of int or None
+        (height, width) of gray images, (channels, height, width) of coloured ones, None for a
+        table. A row of X is an image of this shape, flattened.
+    feature_names : list of str or None
+        The columns of a table; None for images.
+    scaling : Scaling or Preparation
+        How features are to be brought to a common range.
+    table : mapping or None
+        What a file was understood to be, for ``run.json``; None for images.
+    lines : tuple of str
+        Lines on the data that the console shows before a run.
+    task : str
+        "classification" or "regression".
+    groups : array of shape (n_train,) or None
+        Group of each training row, for cross-validation by groups.
+    ink : bool
+        Whether images are drawings on an even ground, such as digits, rather than photographs.
+    pictures : Dataset or None
+        The images whose extracted features the rows are; ``image_shape`` is then None.
+    folder : ImageFolder or None
+        The folder that images were read from.
+    notes : tuple of str
+        Those of ``lines`` on what was left out, converted or may be wrong.
     """
 
     name: str
@@ -160,26 +178,27 @@ class Dataset:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes; 0 for a regression."""
         return len(self.classes)
 
     def with_features(self, train: Array, test: Array, scaling: Scaling) -> Dataset:
-        """Return features of these images as rows, in the order of the images."""
+        """The same data set with features of its images as rows, in the same order."""
         return replace(
             self, X_train=train, X_test=test, scaling=scaling, image_shape=None, pictures=self
         )
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the matrix that a solver is given."""
+        """Number of columns of the matrix that a solver receives."""
         layout = getattr(self.scaling, "layout", None)
         return len(layout) if layout else self.X_train.shape[1]
 
     @property
     def variance(self) -> float:
-        """Variance of all columns that a solver is given, together.
+        """Sum of the variances of all columns of the matrix that a solver receives.
 
-        It is their number where they are standardised; levels of categories are 0 or 1. Of images
-        and their features it is that of the first ``ROWS_LOOKED_AT``.
+        Standardised columns have a variance of 1 each, so that it is their number. Otherwise it is
+        computed: of a table from all rows, of images from the first ``ROWS_LOOKED_AT``.
         """
         if self.scaling.kind == "standardise":
             return float(self.X_train.shape[1])
@@ -190,7 +209,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of all arrays with their dtypes and shapes, and of a table's columns."""
+        """SHA-256, in hex, of all arrays with their dtypes and shapes, and of the column names."""
         digest = hashlib.sha256("\0".join(self.feature_names or ()).encode())
         parts = [self.X_train, self.y_train, self.X_test, self.y_test, self.classes]
         for part in parts if self.groups is None else [*parts, self.groups]:
@@ -205,7 +224,7 @@ class Dataset:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata that a run records about its data."""
+        """The JSON-serialisable metadata that a run records about its data."""
         shape = (self.pictures or self).image_shape
         return {
             "name": self.name,

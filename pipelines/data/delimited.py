@@ -1,7 +1,7 @@
-"""Text of rows and cells, read as it stands: encoding, dialect, header and rows.
+"""Delimited text as rows and cells: encoding, dialect, header and rows.
 
-DuckDB finds the dialect and splits lines into cells, every cell as text; what is judged here is
-which lines are the header, which are none of the table, and what is said of them.
+DuckDB detects the dialect and splits lines into cells, every cell as text. This module decides
+which lines are the header and which do not belong to the table, and notes what it decided.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 ENCODING = "utf-8"
 NO_ROW = "has no row"
-SAMPLE_LINES = 500  # that are looked at for dialect, header and width
-HEAD_BYTES = 1 << 20
-MOST_HEADER_LINES = 20
-MIN_FRACTION = 0.8  # of the cells of a column of numbers, which are numbers
-MOST_LONG_ROWS = 0.1  # beyond, the lines are those of no one table
-YEARS = range(1500, 2101)
-# Of text that is neither UTF-8 nor, by all signs, cp1252.
+SAMPLE_LINES = 500  # lines from which dialect, header and width are detected
+HEAD_BYTES = 1 << 20  # bytes read at once; the first of them decide which encoding is likely
+MOST_HEADER_LINES = 20  # lines in which the first row is looked for
+MIN_FRACTION = 0.8  # least fraction of numbers among the cells of a column of numbers
+MOST_LONG_ROWS = 0.1  # with a larger fraction of longer rows, the text is not one table
+YEARS = range(1500, 2101)  # whole numbers that may be years
+# Candidates for text that is neither UTF-8 nor likely to be cp1252.
 OTHER_ENCODINGS = "cp1252 cp1250 cp1251 cp1253 cp1254 cp932 gb18030 big5 euc_kr"
-FEWEST_ROWS = 10  # of which levels can be told
-EVEN = 0.9  # of the rows, which have as many cells as most
+FEWEST_ROWS = 10  # fewest rows from which levels can be told
+EVEN = 0.9  # least fraction of rows with the most frequent number of cells
 DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
-NO_SUCH_CELL = "\x01"  # stands in no text: an empty cell is told from one that a row lacks
+NO_SUCH_CELL = "\x01"  # occurs in no text: tells an empty cell from one that a row lacks
 GAPS = {"", "-", "--", "..", "...", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "missing"}
-INFINITE = ("inf", "-inf", "Inf", "-Inf")  # a number, but for the first line, where it is a name
+INFINITE = ("inf", "-inf", "Inf", "-Inf")  # a number, except in the first line, where it is a name
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _NUMBER = re.compile(
     r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?",
@@ -52,7 +52,7 @@ _NUMBER = re.compile(
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _GAP = re.compile(r"#(N/A|NA|DIV/0!|VALUE!|REF!|NAME\?|NUM!|NULL!)", re.IGNORECASE)
-# What is no table, by its first line that is no comment.
+# Other formats, by the first line that is no comment.
 _OTHER_FORMS = {
     "ARFF": re.compile(r"@relation\b", re.IGNORECASE),
     "JSON": re.compile(r'[\[{]\s*(["\[{]|$)'),
@@ -64,21 +64,26 @@ _RULE = re.compile(r"\s*[-=_|:+]+\s*")  # a line between a header and rows
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.|"")*"(?!\S)|\S+')
 
-csv.field_size_limit(1 << 30)  # a line that is split by another delimiter than its own is one cell
+csv.field_size_limit(1 << 30)  # a line split by a wrong delimiter is a single long cell
 
 Row = list[str | None]
 
 
 class NoTable(ValueError):
-    """A text is no table; the message says why, in the words of the file."""
+    """The text is no table; the message says why, in words about the file."""
 
 
 @dataclass(frozen=True)
 class Dialect:
     """How lines are split into cells.
 
-    skip : lines above all others that are none of the table, the separator's or comments
-    by_blanks : any number of blanks and tabs stands between cells
+    Attributes
+    ----------
+    delimiter, quote, escape : str
+    skip : int
+        Lines at the top that do not belong to the table, such as ``sep=;`` and comments.
+    by_blanks : bool
+        Whether cells are separated by any number of blanks and tabs.
     """
 
     delimiter: str
@@ -90,13 +95,21 @@ class Dialect:
 
 @dataclass(frozen=True, eq=False)
 class TextTable:
-    """A table as it stands in a text, every cell as text.
+    """A table as it is in a text, every cell as text.
 
-    names : of the columns, None where there is no header line; empty where a column has none. Last
-        columns without a name or a cell that is filled are not among them.
-    cells : a column of text for each, called by its number from 0; null where a row lacks the cell
-    notes : what was left out, joined or converted, each a phrase
-    path, dialect, encoding : how it was read
+    Attributes
+    ----------
+    names : tuple of str or None
+        Column names, None if there is no header line; empty where a column has none. Columns at
+        the end without a name and without a filled cell are left out.
+    cells : pyarrow.Table
+        Columns of text, named by their number from 0; null where a row lacks the cell.
+    notes : tuple of str
+        What was left out, joined or converted, a phrase each.
+    path, dialect, encoding : Path, Dialect, str
+        How the text was read.
+    places : int64 array
+        Position of each row among all rows of the text, header included.
     """
 
     names: tuple[str, ...] | None
@@ -105,15 +118,15 @@ class TextTable:
     path: Path
     dialect: Dialect
     encoding: str
-    places: NDArray[np.int64]  # of the rows among all rows of the text, the header's too
+    places: NDArray[np.int64]  # for messages that name a line of the file
 
     def line_of(self, row: int) -> int:
-        """Return the line of the file, from 1, in which a row of ``cells`` begins."""
+        """The line of the file, from 1, in which a row of ``cells`` begins."""
         return _line_of(self.path, self.dialect, self.encoding, int(self.places[row]))
 
 
 def _line_of(path: Path, dialect: Dialect, encoding: str, row_index: int) -> int:
-    """Return the line in which a row of a text begins, counted among all its rows from 0."""
+    """The line, from 1, in which a row begins; rows are counted from 0, header included."""
     with path.open(encoding=encoding, errors="replace", newline=None) as text:
         for _ in range(dialect.skip):
             next(text)
@@ -142,17 +155,24 @@ def read_text_table(
 
     Parameters
     ----------
-    path : the file
-    encoding : of its bytes; by default that of its byte order mark, UTF-8, or what they look like
-    header : whether the first line of the table names the columns; None looks at it
-    marks : what lines above all others begin with that are comments
+    path : Path
+    encoding : str, optional
+        By default that of the byte order mark, UTF-8, or what the bytes look like.
+    header : bool, optional
+        Whether the first line of the table names the columns; None detects it.
+    marks : tuple of str
+        Beginnings of comment lines at the top of the file.
+
+    Returns
+    -------
+    TextTable
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The file cannot be read.
     NoTable
-        It is no table: without a row, several tables in one, no text.
+        It is no table: no row, several tables in one, or no text.
     """
     notes = []
     if encoding is None:
@@ -173,7 +193,7 @@ def read_text_table(
         marked = takewhile(lambda line: line.startswith(marks) and not _GAP.match(line), head)
         comments = list(marked)
         if not any(map(str.strip, head[len(comments) :])):
-            comments = []  # they are words of rows
+            comments = []  # all lines begin with a mark, so they are rows
         body = next((line for line in head[len(comments) :] if line.strip()), "")
         for form, pattern in _OTHER_FORMS.items():
             if pattern.match(body.strip()):
@@ -189,18 +209,18 @@ def read_text_table(
 
 
 def encoding_of(path: Path) -> str:
-    """Return the encoding of a file: of its mark, UTF-8 if its bytes are, else a likely one.
+    """The encoding of a file: that of its byte order mark, UTF-8 if it is valid, else a likely one.
 
     Raises
     ------
     NoTable
-        The bytes are those of no text.
+        The bytes are not text.
     """
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         for mark, name in (
             (codecs.BOM_UTF8, "utf-8-sig"),
-            (codecs.BOM_UTF32_LE, "utf-32"),  # which begins as that of UTF-16 does
+            (codecs.BOM_UTF32_LE, "utf-32"),  # begins with the mark of UTF-16, so it comes first
             (codecs.BOM_UTF16_LE, "utf-16"),
             (codecs.BOM_UTF16_BE, "utf-16"),
         ):
@@ -223,7 +243,7 @@ def encoding_of(path: Path) -> str:
     from charset_normalizer import from_bytes
 
     non_ascii_runs = re.findall(rb"[\x80-\xff]+", head)
-    # Letters that stand alone among those of ASCII are Latin ones with marks.
+    # Single letters beyond ASCII, among letters of ASCII, are accented Latin letters.
     if sum(map(len, non_ascii_runs)) < 1.5 * len(non_ascii_runs):
         with suppress(UnicodeDecodeError):
             head.decode("cp1252")
@@ -235,7 +255,7 @@ def encoding_of(path: Path) -> str:
 
 
 def connected() -> duckdb.DuckDBPyConnection:
-    """A connection without DuckDB's own progress bar, which a terminal or notebook would get."""
+    """A connection to DuckDB without its progress bar, which a terminal or notebook would show."""
     import duckdb
 
     connection = duckdb.connect()
@@ -244,7 +264,7 @@ def connected() -> duckdb.DuckDBPyConnection:
 
 
 def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
-    """Look at a text in UTF-8 and its first lines, of which the first are comments."""
+    """Detect the dialect of a text in UTF-8; its first ``n_comments`` lines are comments."""
     skip, separator = 0, ""
     if first := _SEPARATOR_LINE.match(head[0]):
         skip, separator = 1, first[1]
@@ -264,7 +284,7 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
     if not delimiter:
         return Dialect("\t", quote, quote, skip, by_blanks=True)
     if not delimiter.isspace() and text.count(delimiter + " ") == text.count(delimiter) > 0:
-        delimiter += " "  # or quotes would not be the first character of a cell
+        delimiter += " "  # else a quote would not be the first character of its cell
     escape = escape or quote
     if f"\\{quote}" in text:
         escape = max((quote, "\\"), key=lambda escape: _evenness(body, delimiter, quote, escape))
@@ -272,27 +292,28 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
 
 
 def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> str:
-    """Return what stands between cells, empty where that is any number of blanks.
+    """The delimiter, empty if cells are separated by any number of blanks.
 
-    Commas between digits are no delimiters where another mark splits lines evenly, or blanks do.
+    A comma between digits is no delimiter where another mark, or blanks, split lines evenly.
     """
     if len(sniffed_delimiter) > 1:
         return sniffed_delimiter
-    body = lines[len(lines) // 3 :]  # below a title
+    body = lines[len(lines) // 3 :]  # below a title, if there is one
     even_delimiters = [
         mark for mark in DELIMITERS[1:] if _evenness(body, mark, quote, quote) >= EVEN
     ]
     if "\t" in even_delimiters and 2 * sum("  " in line for line in lines) > len(lines):
-        even_delimiters.remove("\t")  # one among words apart by blanks
+        even_delimiters.remove("\t")  # tabs among columns that blanks separate
     without_decimals = [_DECIMAL_COMMA.sub(".", line) for line in lines]
     if not even_delimiters and _is_by_blanks(without_decimals, sniffed_delimiter):
         return ""
 
     def fit(mark: str) -> tuple[float, int]:
+        """Evenness and number of cells with this delimiter: larger is better."""
         evenness, width = _shape(without_decimals if even_delimiters else lines, mark, quote, quote)
         return round(evenness, 1), width
 
-    # Of equal ones the first: a blank may stand between the words of a cell.
+    # The first of equal ones wins, so the blank comes last: it may separate words of a cell.
     candidates = (
         (*DELIMITERS, " ") if sniffed_delimiter == " " else (sniffed_delimiter or ",", *DELIMITERS)
     )
@@ -300,12 +321,12 @@ def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> s
 
 
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
-    """Return the share of rows that have the most frequent number of cells, if above one."""
+    """Fraction of rows that have the most frequent number of cells; 0 if that is one."""
     return _shape(lines, delimiter, quote, escape)[0]
 
 
 def _shape(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> tuple[float, int]:
-    """Return the evenness of lines and the most frequent number of cells."""
+    """The evenness of lines and the most frequent number of cells."""
     escapechar = None if escape == quote else escape
     rows = csv.reader(
         lines,
@@ -320,7 +341,7 @@ def _shape(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> tup
 
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
-    """Return whether lines are of equally many words, with any number of blanks between them."""
+    """Whether lines have equally many words, separated by any number of blanks."""
     filled_lines = [line for line in lines if line.strip()]
     words = [len(_WORDS.findall(line)) for line in filled_lines]
     width, n_usual = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
@@ -334,7 +355,7 @@ def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
 
 @contextmanager
 def _copy(path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]) -> Iterator[Path]:
-    """Yield a file of the same text in UTF-8, changed, with line feeds between lines."""
+    """A temporary file of the changed text, in UTF-8 with line feeds between lines."""
     with tempfile.NamedTemporaryFile("w", encoding=ENCODING, newline="", suffix=".csv") as copy:
         with path.open(encoding=encoding, newline=None) as text:
             try:
@@ -348,12 +369,12 @@ def _copy(path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]) 
 def _change_of(
     dialect: Dialect, head: Sequence[str]
 ) -> Callable[[Iterable[str]], Iterator[str]] | None:
-    """Return what makes lines of them that DuckDB can split; None where it can as they are."""
+    """A function that makes lines which DuckDB can split; None if it can as they are."""
     if dialect.by_blanks:
         return blanks_to_tabs
     if dialect.quote != "'":
         return None
-    # An apostrophe within a cell ends it only before a delimiter.
+    # An apostrophe ends a cell only before a delimiter; others belong to its text.
     end = rf"(?={re.escape(dialect.delimiter)}|\r?$)"
     cell = re.compile(rf"(^|{re.escape(dialect.delimiter)})'(.*?)'{end}", re.MULTILINE)
 
@@ -369,19 +390,20 @@ def _change_of(
 
 
 def blanks_to_tabs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines with a tab between words, where blanks and tabs were."""
+    """Lines with a single tab between words, in place of blanks and tabs."""
     return ("\t".join(_WORDS.findall(line)) + "\n" for line in lines)
 
 
 def _literal(text: str) -> str:
+    """The text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
-    """Return every row of a text, in columns of text called by their number.
+    """Every row of a text, in columns of text named by their number.
 
-    There is one column more than a row of the head has cells, which tells longer rows: DuckDB
-    leaves out what is beyond.
+    There is one column more than the longest row of the head has cells, to detect longer rows:
+    DuckDB drops further cells.
     """
     rows = csv.reader(head, delimiter=dialect.delimiter[0], quotechar=dialect.quote)
     n_columns = max(map(len, rows), default=1) + 1
@@ -396,7 +418,7 @@ def _split(path: Path, dialect: Dialect, head: Sequence[str]) -> pa.Table:
         "header": "false",
         "null_padding": "true",
         "strict_mode": "false",
-        "parallel": "false",  # or padding is refused where a cell holds a line break
+        "parallel": "false",  # DuckDB refuses padding in parallel if a cell holds a line break
         "nullstr": _literal(NO_SUCH_CELL),
         "max_line_size": str(1 << 30),
     }
@@ -413,7 +435,7 @@ def _split_header(
     notes: list[str],
     origin: tuple[Path, Dialect, str],
 ) -> TextTable:
-    """Tell header, rows and what is none of the table."""
+    """Separate header, rows and lines that do not belong to the table."""
     head: list[Row] = [list(row.values()) for row in cells.slice(0, SAMPLE_LINES).to_pylist()]
     begin = len(comments) - origin[1].skip if comments else 0
     filled_rows = [row for row in head[begin:] if _filled(row)]
@@ -444,9 +466,9 @@ def _split_header(
     if lines and (n_named := max(map(_length_filled, lines))) < width:
         rows = [row for row in head[end:] if _filled(row)]
         if not any(map(_filled, (row[n_named:] for row in rows))):
-            n_names = n_named  # each row ends with a delimiter
+            n_names = n_named  # every row ends with a delimiter
         elif n_named == width - 1 and len({row[0] for row in rows}) == len(rows) > 1:
-            lines = [["", *line] for line in lines]  # R gives row names no name
+            lines = [["", *line] for line in lines]  # R writes no name above row names
             notes.append("the header has no name for the first column, the row names")
         else:
             raise NoTable(f"has {n_named} names of columns, but {width} cells in most rows")
@@ -463,7 +485,13 @@ def _split_header(
 
 
 def _of_several_lines(table: TextTable) -> list[str]:
-    """Return a note where cells go over lines, as a quote makes them that is not closed."""
+    """A note if cells extend over several lines, as an unclosed quote causes.
+
+    Raises
+    ------
+    NoTable
+        Most of these cells hold whole rows.
+    """
     rows = [
         pc.indices_nonzero(pc.match_substring(column, "\n")).to_numpy()
         for column in table.cells.columns
@@ -486,33 +514,37 @@ def _of_several_lines(table: TextTable) -> list[str]:
 
 
 def _has_odd_quote(path: Path, delimiter: str) -> bool:
-    """Return whether quotes are odd in number, those within cells, as of inches, aside."""
+    """Whether the number of quotes is odd, not counting those within cells, as of inches."""
     with path.open("rb") as file:
         if sum(block.count(b'"') for block in iter(lambda: file.read(HEAD_BYTES), b"")) % 2 == 0:
-            return False  # without the slower look at where they stand
+            return False  # without the slower check of where they are
     at_ends = re.compile(rf'(?<![^{re.escape(delimiter)}\n])"|"(?![^{re.escape(delimiter)}\r\n])')
     with path.open(encoding=ENCODING, newline="") as text:
         return sum(len(at_ends.findall(line)) for line in text if '"' in line) % 2 == 1
 
 
 def _filled(row: Sequence[str | None]) -> list[str]:
+    """The cells that hold more than blanks."""
     return [cell for cell in row if cell is not None and cell.strip()]
 
 
 def _length(row: Row) -> int:
+    """Number of cells of a row, up to the last that is there."""
     return max((i + 1 for i, cell in enumerate(row) if cell is not None), default=0)
 
 
 def _length_filled(row: Row) -> int:
+    """Number of cells of a row, up to the last that is filled."""
     return max((i + 1 for i, _ in _words(row)), default=0)
 
 
 def _present(cells: Sequence[str | None]) -> list[str]:
+    """The cells that are there and do not mean a missing value."""
     return [cell for cell in cells if cell is not None and cell.strip().lower() not in GAPS]
 
 
 def _form_of(cells: Sequence[str | None]) -> re.Pattern[str] | None:
-    """Return what nearly all of the cells match, numbers or moments."""
+    """The pattern that nearly all of the cells match, numbers or times; None if there is none."""
     present = _present(cells)
     for form in (_NUMBER, _MOMENT):
         n_like = sum(form.fullmatch(cell.strip()) is not None for cell in present)
@@ -522,7 +554,7 @@ def _form_of(cells: Sequence[str | None]) -> re.Pattern[str] | None:
 
 
 def _is_above(row: Row, width: int) -> bool:
-    """Return whether a line is a title, or of words about the table, and none of it."""
+    """Whether a line is a title or text above the table, rather than part of it."""
     filled = _filled(row)
     is_key = bool(filled) and filled[0].rstrip().endswith(":") and len(filled) < width
     at_left = len(filled) == _length_filled(row) < width / 2
@@ -530,16 +562,17 @@ def _is_above(row: Row, width: int) -> bool:
 
 
 def _fits(form: re.Pattern[str] | None, cell: str) -> bool:
+    """Whether a cell has a form; no cell has the form None."""
     return form is not None and form.fullmatch(cell) is not None
 
 
 def _words(row: Row) -> list[tuple[int, str]]:
-    """Return the cells of a row that are filled, with the numbers of their columns."""
+    """The filled cells of a row, with their column numbers."""
     return [(i, cell.strip()) for i, cell in enumerate(row) if cell is not None and cell.strip()]
 
 
 def _unlike(row: Row, rows: Sequence[Row]) -> list[Row]:
-    """Return rows that share at most half of its cells: no header that comes again."""
+    """Rows with at most half of the filled cells of ``row``; a repeated header has more."""
     words = {*_words(row)}
     return [
         other_row
@@ -549,9 +582,9 @@ def _unlike(row: Row, rows: Sequence[Row]) -> list[Row]:
 
 
 def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> bool:
-    """Return whether whole numbers are names: of columns counted from 0 or 1, or years in turn."""
+    """Whether whole numbers are column names: counted from 0 or 1, or a series of years."""
     if any(all(value == i + offset for i, value in numbers) for offset in (0, 1, -1)):
-        return True  # as a table without names of its own is given them
+        return True  # as programs number the columns of a table without names
     steps = {after - before for (_, before), (_, after) in pairwise(numbers)}
     are_in_turn = len(steps) == 1 or (len(numbers) > 2 and len({step > 0 for step in steps}) == 1)
     if not are_in_turn or 0 in steps or not all(value in YEARS for _, value in numbers):
@@ -561,10 +594,10 @@ def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> boo
 
 
 def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | None]) -> bool:
-    """Return whether a line with whole numbers above rows of numbers names the columns.
+    """Whether a line with whole numbers, above rows of numbers, names the columns.
 
-    Its other cells are no numbers and come not again, and its numbers are counted, or another cell
-    stands above a few levels and is none of them.
+    Its other cells are no numbers and do not occur again. Its numbers are counted, or another cell
+    is above a column of few levels and is none of them.
     """
     filled_cells, other_rows = _words(row), _unlike(row, rows)
     numbers = [(i, int(cell)) for i, cell in filled_cells if cell.isdecimal()]
@@ -584,7 +617,7 @@ def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | 
 def _end_of_header(
     head: list[Row], begin: int, forms: Sequence[re.Pattern[str] | None], width: int
 ) -> int:
-    """Return the line of the first row: that which has numbers in columns of numbers."""
+    """The index of the first row: the first line with numbers in columns of numbers."""
     first, rows = head[begin], head[begin + 1 :]
     if _are_names(first, rows, forms):
         return begin + 1
@@ -599,7 +632,8 @@ def _end_of_header(
         n_like = sum(
             _fits(forms[i], cell) or (line > begin and cell in INFINITE) for i, cell in numbers
         )
-        is_row = 2 * n_like >= max(line == begin, len(numbers))  # gaps alone: a row, too
+        # A line of gaps alone is a row, too.
+        is_row = 2 * n_like >= max(line == begin, len(numbers))
         if line == begin:
             is_row |= bool(texts) and all(word in counts for word in texts)
         else:
@@ -611,7 +645,7 @@ def _end_of_header(
 
 
 def _named_by_comment(head: list[Row], begin: int, width: int) -> tuple[int, Row] | None:
-    """Return the number of a comment that names the columns, and it without its mark."""
+    """The index of a comment that names the columns, and its cells without the mark."""
     marks = "".join(COMMENT_MARKS)
     for line in range(begin - 1, -1, -1):
         first_cell, *other_cells = [cell or "" for cell in head[line]]
@@ -624,7 +658,7 @@ def _named_by_comment(head: list[Row], begin: int, width: int) -> tuple[int, Row
 
 
 def _joined(lines: list[Row], width: int) -> tuple[str, ...]:
-    """Return names of columns; a cell above several columns belongs to the name of each."""
+    """Column names from all header lines; a cell above several columns belongs to each of them."""
     table = [
         [" ".join((cell or "").split()) for cell in (*row, *[None] * width)][:width]
         for row in lines
@@ -637,6 +671,7 @@ def _joined(lines: list[Row], width: int) -> tuple[str, ...]:
 
 
 def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each cell is blank or missing."""
     return pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
 
 
@@ -647,7 +682,14 @@ def _drop_rows(
     notes: list[str],
     line_of: Callable[[int], int],
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Leave out blank rows, and those with more cells than the table has columns."""
+    """Drop blank rows, and rows with more cells than the table has columns.
+
+    Returns
+    -------
+    rows : pyarrow.Table
+    positions : int array
+        Their positions among the rows before.
+    """
     is_kept = pc.invert(_blank(rows.column(0)))
     for i in range(1, rows.num_columns):
         if pc.all(is_kept).as_py() is not False:
@@ -681,7 +723,7 @@ def _drop_rows(
 def _refuse_second_header(
     rows: pa.Table, names: tuple[str, ...], line_of: Callable[[int], int]
 ) -> None:
-    """Raise NoTable where the header stands again among the rows."""
+    """Raise NoTable if the header occurs again among the rows."""
     candidates = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(rows.column(0)), names[0]))
     for position in candidates.to_pylist():
         cells = [str(cell).strip() for cell in rows.slice(position, 1).to_pylist()[0].values()]

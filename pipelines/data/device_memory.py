@@ -1,4 +1,4 @@
-"""Device memory that models of cuML hold on to."""
+"""Device memory that models of cuML hold on to after their last use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 
 
 def free_unused() -> None:
-    """Free the device memory of models that are gone.
+    """Free the device memory of models that are no longer in use.
 
-    Models of cuML leave cycles, which hold memory until Python collects them, and cupy keeps what
-    it frees for arrays of the same sizes. Once a task: collecting takes 0.2 s in a worker that has
-    loaded torch and Dask.
+    Models of cuML leave reference cycles, which hold memory until Python collects them, and cupy
+    keeps freed memory for arrays of the same sizes. Called once per task: collecting takes 0.2 s in
+    a worker that has loaded torch and Dask.
     """
     gc.collect()
-    if "cupy" in sys.modules:  # which cuML loads
+    if "cupy" in sys.modules:  # cuML imports it
         import cupy
 
         cupy.get_default_memory_pool().free_all_blocks()

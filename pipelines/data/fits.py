@@ -1,4 +1,4 @@
-"""What a fit leaves on its way from the solver to its row, and how far the work is."""
+"""A fit on its way from a solver to its row in the journal, and progress between fits."""
 
 from __future__ import annotations
 
@@ -16,78 +16,96 @@ _ONE_IMPORT = Lock()
 
 @dataclass(frozen=True)
 class Progress:
-    """How far some work is, yielded between its fits.
+    """Progress of some work, yielded between its fits.
 
     Attributes
     ----------
-    fraction : float in [0, 1], of the work that is done
-    note : what goes on before the first fit, such as an import, or nothing
+    fraction : float
+        Fraction of the work that is done, in [0, 1].
+    note : str
+        What happens before the first fit, such as an import; may be empty.
     """
 
     fraction: float
     note: str = ""
 
     def within(self, start: float, length: float) -> Progress:
-        """Return the progress of work of which this is a part."""
+        """Progress of a larger work, of which this is the part of that start and length."""
         return Progress(min(1.0, start + self.fraction * length))
 
 
 def importing(package: str) -> Iterator[Progress]:
-    """Import a package that takes long, where that is still to be done, and tell of it.
+    """Import a package that takes long, unless that is done already, and report it as progress.
 
-    The note stands until the work that needs the package first tells how far it is.
+    The note stands until the work that needs the package reports its own progress.
     """
     if package and package not in sys.modules:
         yield Progress(0.0, f"importing {package}")
     if package:
-        # A thread that asks for a part of a package while another imports the whole can have the
-        # other find it half imported (Python breaks the deadlock of their locks in that way).
+        # If one thread imports a submodule while another imports its package, the other may see the
+        # package half imported: that is how Python breaks the deadlock of their import locks.
         with _ONE_IMPORT:
             import_module(package)
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of the rows of a split that were asked about.
+    """Predictions of a fit for the rows of a split.
 
     Attributes
     ----------
-    by_method : arrays by the name of a method, such as ``"predict"``; all rows asked about
-    parts : which of those rows are of a part, by its name, ``"test"`` or ``"train"``
+    by_method : mapping of str to array
+        Predictions for all rows, by the name of a method such as ``"predict"``.
+    parts : mapping of str to slice
+        Which of those rows belong to ``"test"`` or ``"train"``.
     """
 
     by_method: Mapping[str, np.ndarray]
     parts: Mapping[str, slice] = field(default_factory=lambda: {"test": slice(None)})
 
     def __call__(self, method: str, part: str = "test") -> np.ndarray:
-        """Return the predictions of a part."""
+        """Predictions of a method for one part of the rows."""
         return self.by_method[method][self.parts[part]]
 
 
 @dataclass(eq=False)
 class Fit:
-    """A candidate fitted on a split: made by a solver, scored by the engine, then a row.
+    """A candidate fitted on a split: made by a solver, scored by the engine, then written as a row.
 
-    Scored, it has neither predictions nor a model any more.
+    Once it is scored, its predictions and its model are dropped.
 
     Attributes
     ----------
-    candidate, split : int, places among the candidates and splits that whoever yields it was asked
-        for; a caller that asked for others puts its own there
-    predict : function of a method and a part of the rows, which gives the array; None where the
-        fit failed, and once it is scored
-    estimator : fitted; or unfitted, where there are predictions alone
-    classes : the labels of a classifier that has predictions alone
-    error : why there is no fit
-    details : numbers that its solver alone has
-    n_fits : 1 where a fit was made for it, 0 where another's serves
-    scores : with the keys of scikit-learn's ``_fit_and_score``: ``test_scores``, ``train_scores``
-        if asked for, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``
-    n_errors : misclassified rows of the split
-    loss : mean negative logarithm of the probability of a row's class, where its solver measures it
-    n_steps, n_steps_made : first steps asked for, and fitted, for all of its task on the split
-    apart : why candidates that share work were fitted each by itself, or nothing
-    implementation, reason : what was fitted, and why that; see ``Substitute``
+    candidate, split : int
+        Positions among the candidates and splits that the solver was given; a caller with a longer
+        list replaces them by its own.
+    predict : function of a method and a part, or None
+        Gives the predictions for a part of the rows; None where the fit failed, and once it is
+        scored.
+    estimator : object
+        The fitted estimator, or an unfitted one where a fit has predictions alone.
+    classes : array or None
+        Labels of a classifier that has predictions alone.
+    error : str or None
+        Why the fit failed.
+    details : mapping
+        Further numbers that only some solvers report.
+    n_fits : int
+        1 where a fit was made for it, 0 where it reuses that of another candidate.
+    scores : dict
+        With the keys of scikit-learn's ``_fit_and_score``: ``test_scores``, ``train_scores`` if
+        requested, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``.
+    n_errors : int or None
+        Misclassified rows of the split.
+    loss : float or None
+        Mean negative log-likelihood of the rows' classes, where the solver computes it.
+    n_steps, n_steps_made : int
+        First pipeline steps that the whole task needed on the split, and those of them that were
+        fitted rather than reused.
+    apart : str
+        Why candidates that usually share work were fitted one by one; empty where they were not.
+    implementation, reason : str
+        What was fitted in place of the estimator, and why; see ``Substitute``.
     """
 
     candidate: int

@@ -1,7 +1,7 @@
-"""Choose rows by class: folds, a test set, a smaller training set; classes too rare for these.
+"""Rows chosen by class: folds, a test set, a smaller training set; and classes too rare for these.
 
-Folds and test sets are, row for row, those of scikit-learn; written anew, as its import takes
-longer than a whole search of a small data set.
+Folds and test sets are, row for row, those of scikit-learn. They are computed here because
+importing scikit-learn takes longer than a whole search of a small data set.
 """
 
 from __future__ import annotations
@@ -17,30 +17,35 @@ from pipelines.errors import InputError, opt
 Rows = NDArray[np.int32]
 Rare = Literal["refuse", "drop", "merge"]
 RARE: tuple[Rare, ...] = ("refuse", "drop", "merge")
-MERGED = "rare"
-MOST_NAMED = 40
+MERGED = "rare"  # name of the class that "merge" makes
+MOST_NAMED = 40  # classes that a message names
 
 
 def make_folds(
     y: NDArray[Any], n_folds: int, seed: int, classes: NDArray[Any] | None = None
 ) -> list[tuple[Rows, Rows]]:
-    """Return shuffled stratified folds, those of ``StratifiedKFold(n_folds, shuffle=True)``.
+    """Shuffled stratified folds, row for row those of ``StratifiedKFold(n_folds, shuffle=True)``.
 
     Parameters
     ----------
-    y : class codes of shape (n_samples,)
-    n_folds : at least 2, at most the rows of the rarest class
-    seed : equal seeds give equal folds
-    classes : labels of shape (n_classes,), to name a class in an error
+    y : array of shape (n_samples,)
+        Class codes.
+    n_folds : int
+        At least 2, at most the number of rows in the rarest class.
+    seed : int
+        Equal seeds give equal folds.
+    classes : array of shape (n_classes,), optional
+        Labels, to name a class in an error.
 
     Returns
     -------
-    For each fold its training and its validation rows, int32, both in ascending order.
+    list of (int32 array, int32 array)
+        For each fold its training and its validation rows, both in ascending order.
 
     Raises
     ------
     InputError
-        Too few folds, or a class with fewer rows than folds.
+        There are fewer than two folds, or a class has fewer rows than folds.
     """
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")
@@ -57,7 +62,7 @@ def make_folds(
             f"or drop the class"
         )
     generator = np.random.RandomState(seed)
-    first_seen = np.argsort(np.argsort(first))[inverse]  # classes in the order in which they appear
+    first_seen = np.argsort(np.argsort(first))[inverse]  # as StratifiedKFold numbers them
     sorted_codes = np.sort(first_seen)
     fold_counts = [
         np.bincount(sorted_codes[k::n_folds], minlength=len(first)) for k in range(n_folds)
@@ -79,18 +84,28 @@ def make_folds(
 def split_test(
     y: NDArray[Any], test_size: float, seed: int, classes: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return training and test rows, those of scikit-learn's stratified ``train_test_split``.
+    """Training and test rows, those of scikit-learn's stratified ``train_test_split``.
 
     Parameters
     ----------
-    y : class codes 0 .. n_classes - 1 of shape (n_samples,), each at least twice
-    test_size : fraction of the rows, between 0 and 1
-    classes : labels of shape (n_classes,), to name a class in an error
+    y : array of shape (n_samples,)
+        Class codes 0 .. n_classes - 1, each at least twice.
+    test_size : float
+        Fraction of the rows to hold out, between 0 and 1.
+    seed : int
+        Equal seeds give equal sets.
+    classes : array of shape (n_classes,)
+        Labels, to name a class in an error.
+
+    Returns
+    -------
+    train, test : int arrays
+        Row numbers in random order.
 
     Raises
     ------
     InputError
-        A fraction out of bounds, or one that leaves a class without a training row.
+        The fraction is out of bounds, or leaves a class without a training row.
     """
     if not 0 < test_size < 1:
         raise InputError(
@@ -127,7 +142,10 @@ def split_test(
 def _by_lot(
     counts: NDArray[np.intp], n_rows: int, generator: np.random.RandomState
 ) -> NDArray[np.intp]:
-    """Share ``n_rows`` out by ``counts``; what rounding leaves goes by lot among equal claims."""
+    """Divide ``n_rows`` among classes in proportion to ``counts``.
+
+    What rounding down leaves goes to the largest remainders, by lot where these are equal.
+    """
     exact = counts / counts.sum() * n_rows
     class_sizes = np.floor(exact)
     n_left = int(n_rows - class_sizes.sum())
@@ -147,13 +165,17 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
 
     Parameters
     ----------
-    y : class codes 0 .. n_classes - 1 of shape (n_samples,), each of them present
-    limit : number of rows; None, or a number not below n_samples, takes all
-    seed : equal seeds give equal rows
+    y : array of shape (n_samples,)
+        Class codes 0 .. n_classes - 1, each of them present.
+    limit : int or None
+        Number of rows; None, or a number of at least n_samples, takes all.
+    seed : int
+        Equal seeds give equal rows.
 
     Returns
     -------
-    Rows in ascending order.
+    int array
+        Row numbers in ascending order.
 
     Raises
     ------
@@ -168,7 +190,7 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
         )
     if limit is None or limit >= len(y):
         return np.arange(len(y))
-    # Whole numbers that add up to the limit, nearest to the proportions, none below 1.
+    # Whole numbers that add up to the limit, close to the proportions, none below 1.
     exact = counts * (limit / counts.sum())
     class_sizes: NDArray[np.intp] = np.maximum(np.floor(exact).astype(np.intp), 1)
     while class_sizes.sum() < limit:
@@ -184,7 +206,7 @@ def stratified_subset(y: NDArray[Any], limit: int | None, seed: int) -> NDArray[
 
 
 def fewest_rows(n_folds: int, test_size: float) -> int:
-    """Return rows that a class needs, so that its share of the training rows reaches every fold."""
+    """Fewest rows of a class that leave a training row for every fold after the test split."""
     n_rows = max(2, n_folds)
     while n_rows - math.ceil(test_size * n_rows) < n_folds:
         n_rows += 1
@@ -194,26 +216,33 @@ def fewest_rows(n_folds: int, test_size: float) -> int:
 def merge_or_drop(
     y: NDArray[Any], n_folds: int, test_size: float, rare: Rare
 ) -> tuple[NDArray[np.bool_], NDArray[Any], str]:
-    """Drop or merge the classes that are too rare, or refuse them.
+    """Drop or merge the classes that have too few rows, or refuse them.
 
     Parameters
     ----------
-    y : labels of shape (n_rows,)
-    n_folds : of the training rows; 1 where folds may lack a class
-    test_size : share of the rows kept for the test
-    rare : "refuse" is an error where one cannot be dealt at all; "drop" leaves their rows out;
-        "merge" makes one class of them
+    y : array of shape (n_rows,)
+        Labels.
+    n_folds : int
+        Folds of the training rows; 1 where folds may lack a class.
+    test_size : float
+        Fraction of the rows held out for the test.
+    rare : {"refuse", "drop", "merge"}
+        "refuse" raises an error if a class cannot be split at all; "drop" leaves the rows of rare
+        classes out; "merge" makes one class of them.
 
     Returns
     -------
     kept : bool array of shape (n_rows,)
-    y : labels of shape (n_rows,); text where classes were merged
-    line : what was done, or an empty text
+        Rows that are not dropped.
+    y : array of shape (n_rows,)
+        Labels; text where classes were merged.
+    line : str
+        A line for the console; empty where nothing was done.
 
     Raises
     ------
     InputError
-        Classes cannot be dealt, all of them named; or too few are left.
+        Classes cannot be split, all of them named; or fewer than two classes would remain.
     """
     classes, counts = np.unique(y, return_counts=True)
     n_min = fewest_rows(n_folds, test_size)
@@ -255,6 +284,7 @@ def merge_or_drop(
 
 
 def _named(classes: NDArray[Any], counts: NDArray[Any]) -> str:
+    """The classes with their numbers of rows, at most ``MOST_NAMED`` of them."""
     shown_classes = zip(classes[:MOST_NAMED].tolist(), counts[:MOST_NAMED].tolist(), strict=True)
     suffix = f" and {len(classes) - MOST_NAMED} more" if len(classes) > MOST_NAMED else ""
     return ", ".join(f"{str(label)!r} ({count})" for label, count in shown_classes) + suffix

@@ -1,8 +1,9 @@
-"""The global generators of random numbers, numpy's, Python's and torch's, which a process shares.
+"""The global random number generators of numpy, Python and torch, which a process shares.
 
 An estimator without ``random_state`` may draw from them. They are seeded before each fit, by
-what is fitted, so that it draws the same wherever it is fitted and whatever was fitted before:
-but for fits on threads of one process, which draw from the same generators in any order.
+what is fitted, so that a fit draws the same numbers wherever it runs and whatever ran before.
+Fits on several threads of one process are the exception: they draw from the same generators in
+any order.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ from typing import Any
 
 import numpy as np
 
-BYTES_OF_TWISTER = 625 * 4
+BYTES_OF_TWISTER = 625 * 4  # state of numpy's default generator, see ``_bytes_watched``
 
 
 class Watch:
-    """Notes whether something draws from the generators that were seeded, numpy's or torch's.
+    """Records whether anything draws from the seeded generators of numpy or torch.
 
-    Not of Python's: Dask draws from that.
+    Python's generator is not watched, as Dask draws from it.
 
     Attributes
     ----------
-    state : of numpy's and torch's after they were last seeded; empty before
-    drawn : bool, whether they were in another state later
+    state : tuple of bytes
+        States of numpy and torch after they were last seeded; empty before that.
+    drawn : bool
+        Whether a later state differed from them.
     """
 
     state: tuple[bytes, ...] = ()
     drawn = False
 
     def look(self) -> None:
-        """Note whether anything has drawn from them; torch may have been imported since."""
+        """Compare the states with those after seeding; torch may have been imported since."""
         if self.state:
             of_numpy, of_torch = _bytes_watched()
             torch_drew = self.state[1] not in (_bytes_of(None), of_torch)
@@ -44,22 +47,22 @@ class Watch:
 
 
 watch = Watch()
-lock = threading.RLock()  # of who seeds or draws: torch has one generator for all threads
+lock = threading.RLock()  # held while seeding or drawing: torch has one generator for all threads
 _states_before: dict[
     int, Any
-] = {}  # threads within ``generators_kept``, and the states before the first of them
+] = {}  # by thread within ``generators_kept``: the states before the first of them
 
 
 def seed_generators(*key: Hashable) -> None:
-    """Seed the global generators by a place; equal places, equal draws in every process.
+    """Seed the global generators by a key: equal keys, equal draws in every process.
 
     Parameters
     ----------
-    place : numbers, texts, and tuples of them
+    *key : int, str, or tuples of them
     """
     digest = hashlib.sha256(repr(key).encode()).digest()
     number = int.from_bytes(digest[:4], "little")
-    with lock:  # or threads that seed look like one that draws
+    with lock:  # else seeding by another thread would look like a draw
         watch.look()
         random.seed(digest)
         np.random.seed(number)  # noqa: NPY002
@@ -69,13 +72,16 @@ def seed_generators(*key: Hashable) -> None:
 
 
 def state_of_generators() -> str:
-    """Return a text that tells the states of the global generators from others."""
+    """A digest of the states of the global generators of numpy and torch."""
     return hashlib.sha256(b"".join(_bytes_watched())).hexdigest()
 
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Leave the global generators, after the block, as they were before it."""
+    """Restore the global generators after the block; several threads may be within such blocks.
+
+    The last of them to leave restores the states from before the first one entered.
+    """
     thread_id = threading.get_ident()
     with lock:
         is_outer, states = thread_id not in _states_before, _states()
@@ -91,13 +97,13 @@ def generators_kept() -> Iterator[None]:
             watch.state = ()
             if is_outer:
                 del _states_before[thread_id]
-            if not is_outer or not _states_before:  # else others are still at it
+            if not is_outer or not _states_before:  # else other threads are still drawing
                 _restore(*states)
 
 
 @contextmanager
 def generators_restored() -> Iterator[None]:
-    """Leave the global generators, after the block, as they were; for one thread alone."""
+    """Restore the global generators after the block; for a single thread."""
     states = _states()
     try:
         yield
@@ -106,6 +112,7 @@ def generators_restored() -> Iterator[None]:
 
 
 def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
+    """Set the states that ``_states`` returned."""
     random.setstate(of_python)
     np.random.set_state(of_numpy)  # noqa: NPY002
     if of_torch is not None:
@@ -115,11 +122,12 @@ def _restore(of_python: Any, of_numpy: Any, of_torch: Any) -> None:
 
 
 def _states() -> tuple[Any, Any, Any]:
-    """Return the states of Python's, numpy's and torch's; None where torch is not imported."""
+    """The states of Python's, numpy's and torch's generators; None where torch is not imported."""
     return random.getstate(), np.random.get_state(), _state_of_torch()  # noqa: NPY002
 
 
 def _state_of_torch() -> Any:
+    """The states of torch's generators on the CPU and on all GPUs."""
     torch = _torch()
     if not torch:
         return None
@@ -128,10 +136,10 @@ def _state_of_torch() -> Any:
 
 
 def _bytes_watched() -> tuple[bytes, bytes]:
-    """What tells the states of numpy's and torch's from others, before and after every fit.
+    """The states of numpy's and torch's generators as bytes, read before and after every fit.
 
     Numpy takes a tenth of a millisecond to copy the state of its Mersenne twister, 624 words and
-    the place among them; they are read where they lie.
+    the position among them; they are read from its memory instead.
     """
     generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # it is public
     if type(generator) is np.random.MT19937:
@@ -142,7 +150,7 @@ def _bytes_watched() -> tuple[bytes, bytes]:
 
 
 def _bytes_of(state: Any) -> bytes:
-    """Return what tells a state from others, arrays and tensors in it whole."""
+    """The bytes of a state, with those of the arrays and tensors in it."""
     if isinstance(state, tuple | list):
         return b"".join(map(_bytes_of, state))
     if hasattr(state, "cpu"):
@@ -151,7 +159,10 @@ def _bytes_of(state: Any) -> bytes:
 
 
 def _torch() -> Any:
-    """Return torch where it is imported, whole: half of it crashes, which a thread imports."""
+    """The torch module if it is fully imported, else None.
+
+    While another thread imports it, half of it is there, and using that half crashes.
+    """
     torch = sys.modules.get("torch")
     is_loading = getattr(getattr(torch, "__spec__", None), "_initializing", False)
     return torch if hasattr(torch, "manual_seed") and not is_loading else None

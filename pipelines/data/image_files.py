@@ -1,11 +1,15 @@
-"""An image file -> pixels; one of the user's own -> a row in the form of a data set's images.
+"""Image files as pixels, and images of the user's own in the form of a data set's images.
 
-Large data sets of digits were made in one way: the ink is brought to a box
-of fixed size with its proportions kept, and its centre of mass to the centre of
-the image (LeCun et al., Gradient-based learning applied to document recognition,
-1998). An own image gets the same treatment; the size of the box, the width of strokes and the
-brightest pixel are those of the training images. Photographs are resized and cropped as those
-of the data set were.
+Large data sets of digits were made in one way: the ink is scaled to a box of fixed size with its
+proportions kept, and its centre of mass is moved to the centre of the image [1]_. An image of the
+user's own gets the same treatment; the size of the box, the width of strokes and the brightest
+pixel are those of the training images. Photographs are resized and cropped as those of the data
+set were.
+
+References
+----------
+.. [1] Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, Gradient-based learning applied to document
+   recognition, Proceedings of the IEEE 86 (11), 1998.
 """
 
 from __future__ import annotations
@@ -27,16 +31,16 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     from PIL import Image
 
-INK = 0.2  # share of the brightest pixel from which on a pixel counts as ink
-MOST_PIXELS = 80_000_000
-FINE = 8  # pixels, for one of the data's, on which strokes are measured and changed
-MEASURED = 100  # images of the data whose strokes are
-USUAL = (0.1, 0.9)  # quantiles of their widths that a stroke is brought between
-FULL_SCALES = (1.0, 255.0, 65535.0)  # of values of images
-COLOURS = "16 bits a channel"  # of which Pillow reads the upper 8
+INK = 0.2  # fraction of the brightest pixel above which a pixel counts as ink
+MOST_PIXELS = 80_000_000  # larger images are refused before they are decoded
+FINE = 8  # strokes are measured and changed at this multiple of the data's resolution
+MEASURED = 100  # images of the data set whose strokes are measured
+USUAL = (0.1, 0.9)  # quantiles of their widths between which a stroke is brought
+FULL_SCALES = (1.0, 255.0, 65535.0)  # usual largest values of a pixel format
+COLOURS = "16 bits a channel"  # Pillow reads the upper 8 of them
 
-# What an image's values are that has more than 8 bits ("16 bits", "32 bits", "floats"), and the
-# largest of them -> the value that becomes white.
+# Depth of an image of more than 8 bits ("16 bits", "32 bits", "floats") and its largest value
+# -> the value that becomes white.
 White = Callable[[str, float], float]
 
 
@@ -45,8 +49,10 @@ class Unscaled(ValueError):
 
     Attributes
     ----------
-    depth : what its values are, such as "16 bits"
-    largest : the largest of them
+    depth : str
+        What its values are, such as "16 bits".
+    largest : float
+        The largest of its values.
     """
 
     def __init__(self, depth: str, largest: float) -> None:
@@ -55,23 +61,23 @@ class Unscaled(ValueError):
 
 
 def full_scale(largest: float) -> float | None:
-    """Return the usual full scale that values use more than half of; None where they use less."""
+    """The usual full scale of values if they use more than half of it, else None."""
     scale = next((scale for scale in FULL_SCALES if largest <= scale), None)
     return scale if scale and largest > scale / 2 else None
 
 
 def own_white(depth: str, largest: float) -> float:
-    """Return the full scale of values, or the largest where that leaves more than half unused."""
+    """The full scale of values; the largest value where no full scale fits."""
     return full_scale(largest) or largest or 1.0
 
 
 def white_of(levels: Mapping[str, float], depth: str, largest: float) -> float:
-    """Return the white of a data set's images of this depth.
+    """The white of a data set's images of this depth.
 
     Raises
     ------
     Unscaled
-        It has none.
+        The data set has none for it.
     """
     if depth not in levels:
         raise Unscaled(depth, largest)
@@ -79,11 +85,11 @@ def white_of(levels: Mapping[str, float], depth: str, largest: float) -> float:
 
 
 def open_image(path: str | Path, white: White = own_white) -> Image.Image:
-    """Return an image of 8 bits, gray ("L") or coloured ("RGB"), as a viewer shows it.
+    """Open an image as a viewer shows it, with 8 bits, gray ("L") or coloured ("RGB").
 
-    A camera's note on its orientation is followed; palettes and CMYK become RGB; values of more
-    than 8 bits are scaled by what is white; transparent parts become white, as most such images
-    are drawn for a light page.
+    The orientation that a camera noted is applied; palettes and CMYK become RGB; values of more
+    than 8 bits are scaled so that ``white`` becomes 255; transparent parts become white, as most
+    such images are drawn for a light page.
 
     Raises
     ------
@@ -127,12 +133,12 @@ def open_image(path: str | Path, white: White = own_white) -> Image.Image:
 
 
 def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    """An image of a mode; itself where it is of that, which ``convert`` would copy."""
+    """The image in a mode; itself if it has that mode, as ``convert`` would copy it."""
     return image if image.mode == mode else image.convert(mode)
 
 
 def _depth(image: Image.Image) -> str | None:
-    """Return what the values of an image are, before it is loaded; None of 8 bits."""
+    """What the values of an image are, before it is loaded; None if they have 8 bits."""
     layouts = [str(tile[3]) for tile in getattr(image, "tile", ())] if image.mode[0] != "I" else []
     if any(sign in layout for layout in layouts for sign in (";16B", ";16L", ";16N")):
         return COLOURS
@@ -144,20 +150,28 @@ def _depth(image: Image.Image) -> str | None:
 def decode(
     path: str | Path, size: int | None = None, gray: bool = False, white: White = own_white
 ) -> np.ndarray:
-    """Return the pixels of an image, uint8 of shape (height, width), or (3, height, width).
+    """The pixels of an image file.
 
     Parameters
     ----------
-    path : file that Pillow reads
-    size : resize the shorter side to so many pixels and crop the centre, as
-        ``torchvision.transforms.v2`` does; None leaves the image as it is
-    gray : drop the colours
-    white : of images of more than 8 bits; by default as the image's own largest value has it
+    path : str or Path
+        A file that Pillow reads.
+    size : int, optional
+        Resize the shorter side to this many pixels and crop the centre, as
+        ``torchvision.transforms.v2`` does; None leaves the image as it is.
+    gray : bool
+        Drop the colours.
+    white : function of a depth and a largest value
+        The white of images of more than 8 bits; by default chosen from the image itself.
+
+    Returns
+    -------
+    uint8 array of shape (height, width) if ``gray``, else (3, height, width)
 
     Raises
     ------
     ValueError
-        It cannot be read as an image.
+        The file cannot be read as an image.
     """
     image = _in_mode(open_image(path, white), "L" if gray else "RGB")
     if size is not None and image.size != (size, size):
@@ -169,7 +183,7 @@ def decode(
 def _centre(image: Image.Image, size: int) -> Image.Image:
     """Resize the shorter side of an image to ``size`` pixels and crop the centre.
 
-    Lengths, places and filter are those of ``Resize`` and ``CenterCrop`` of
+    Lengths, positions and filter are those of ``Resize`` and ``CenterCrop`` of
     ``torchvision.transforms.v2``, whose import takes many times longer than what it does here.
     """
     from PIL.Image import Resampling
@@ -188,17 +202,20 @@ class ImageFormat:
 
     Attributes
     ----------
-    height, width : int, in pixels
+    height, width : int
+        In pixels.
     brightest : float
         Value of the brightest pixel.
-    ink_side : int
-        Longer side of the box around the ink, the median over the images; None of photographs,
+    ink_side : int or None
+        Longer side of the box around the ink, the median over the images; None for photographs,
         which are resized and cropped.
-    channels : int, 1 or 3
+    channels : int
+        1 or 3.
     strokes : (float, float) or None
-        Widths of strokes, in pixels, between which those of an own image are brought.
+        Smallest and largest usual width of a stroke, in pixels; strokes of the user's own images
+        are brought between them.
     white : dict of str to float
-        What was white of images of more than 8 bits, by what their values are.
+        White of images of more than 8 bits, by their depth.
     """
 
     height: int
@@ -211,7 +228,7 @@ class ImageFormat:
 
     @classmethod
     def of(cls, data: Dataset) -> ImageFormat | None:
-        """Return the form of a data set's images; None of a table."""
+        """The form of a data set's images; None for a table."""
         if data.image_shape is None:
             return None
         channels, height, width = channels_height_width(data.image_shape)
@@ -234,13 +251,21 @@ class ImageFormat:
 
 
 def _extent(lines: Any) -> np.ndarray:
-    """Return the length from the first to the last True of each row, shape (n,); 0 if none."""
+    """Length from the first to the last True of each row, shape (n,); 0 if there is none."""
     first, last = lines.argmax(axis=1), lines.shape[1] - lines[:, ::-1].argmax(axis=1)
     return np.where(lines.any(axis=1), last - first, 0)
 
 
 def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
-    """Return files of images, those of a folder as a data set has them, and what is left out."""
+    """The image files among these paths and in these folders, and notes on what is left out.
+
+    Folders are searched as those of a data set are, see ``image_paths``.
+
+    Raises
+    ------
+    InputError
+        A folder has no image.
+    """
     files: list[Path] = []
     folders: list[ImagePaths] = []
     for image in images:
@@ -258,18 +283,25 @@ def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
 
 
 class WhiteOfRun:
-    """What is white of images of one's own: as in a run's images, else the usual if that is sure.
+    """The white of the user's own images: that of the run's images, else the usual full scale.
 
     Attributes
     ----------
     n_brighter : int
-        Images with values above it, which are cut off.
+        Images with values above their white, which are cut off.
     """
 
     def __init__(self, levels: Mapping[str, float]) -> None:
         self.levels, self.n_brighter = levels, 0
 
     def __call__(self, depth: str, largest: float) -> float:
+        """The white of an image of this depth and largest value.
+
+        Raises
+        ------
+        ValueError
+            The run had no images of this depth, and the full scale cannot be told.
+        """
         white = self.levels.get(depth) or full_scale(largest)
         if white is None:
             raise ValueError(
@@ -281,37 +313,42 @@ class WhiteOfRun:
 
     @property
     def notes(self) -> list[str]:
-        """What was cut off, in words."""
+        """What was cut off, in words; empty if nothing was."""
         brighter = f"{counted(self.n_brighter, 'image')} with values above the scale of the run"
         return [f"{brighter}, which are cut off"] * bool(self.n_brighter)
 
 
 def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.ndarray:
-    """Return an image in the form of a data set's images.
+    """Read an image in the form of a data set's images.
 
-    A photograph is decoded as those of the data set were. What is drawn in ink becomes gray;
+    A photograph is decoded as those of the data set were. A drawing in ink becomes gray;
     where its border is light it is inverted, as ink is bright in the data. The border's level is
-    taken away and the rest stretched to the data's range. The ink is cut out, scaled to
-    the data's box with its proportions kept, its strokes made thicker or thinner where they are
-    not as in the data, and its centre of mass put in the centre.
+    subtracted and the rest stretched to the data's range. The ink is cut out, scaled to
+    the data's box with its proportions kept, its strokes made thicker or thinner where they differ
+    from those of the data, and its centre of mass is put in the centre.
 
     Parameters
     ----------
-    path : Path of a file that Pillow reads
-    white : of photographs of more than 8 bits, by default ``WhiteOfRun``; ink of more bits is
-        stretched to the data's range as it is
+    path : Path
+        A file that Pillow reads.
+    form : ImageFormat
+    white : function of a depth and a largest value, optional
+        White of photographs of more than 8 bits, by default ``WhiteOfRun``. Drawings are stretched
+        to the data's range whatever their depth.
 
     Returns
     -------
-    float32 array of shape (channels * height * width,), whole numbers from 0 to ``form.brightest``
+    float32 array of shape (channels * height * width,)
+        Whole numbers from 0 to ``form.brightest``.
 
     Raises
     ------
     InputError
-        The file cannot be read as an image, or it is of one colour where ink is looked for.
+        The file cannot be read as an image, has another size than photographs of the data set, or
+        has a single colour where ink is expected.
     """
     try:
-        if form.ink_side is None:  # those that are not square were taken as they are
+        if form.ink_side is None:  # images that are not square were not resized
             side = form.height if form.height == form.width else None
             white = white or WhiteOfRun(form.white)
             pixels = decode(path, side, form.channels == 1, white)
@@ -353,11 +390,13 @@ def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.
 
 
 def _cut_out(ink: np.ndarray) -> np.ndarray:
+    """The smallest box that holds all ink."""
     rows, columns = (np.flatnonzero((ink > INK * 255).any(axis=axis)) for axis in (1, 0))
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
 def _enlarged(ink: np.ndarray, scale: float) -> np.ndarray:
+    """An image of ink, enlarged or reduced by a factor."""
     from PIL import Image
 
     height, width = ink.shape
@@ -367,15 +406,18 @@ def _enlarged(ink: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _stroke_width(fine: np.ndarray) -> float:
-    """Return the width of strokes in pixels of the data: four times the mean depth of their ink."""
+    """Width of strokes in pixels of the data: four times the mean depth of the ink.
+
+    Across a stroke of width w, the depth rises from 0 to w / 2, and its mean is w / 4.
+    """
     depth = ink_depth(np.pad(fine > 127.5, 1))
     return 4 * float(depth[depth > 0].mean()) / FINE if depth.any() else 0.0
 
 
 def ink_depth(is_ink: np.ndarray) -> np.ndarray:
-    """Measure how far each pixel of ink is from the nearest one without; 0 where there is no ink.
+    """Distance of each pixel of ink from the nearest pixel without; 0 where there is no ink.
 
-    The same as ``scipy.ndimage.distance_transform_edt``, which takes longer to import than this
+    Equal to ``scipy.ndimage.distance_transform_edt``, which takes longer to import than this
     takes for all images. The outermost pixels must have no ink.
     """
     rows = np.arange(len(is_ink))[:, None]
@@ -392,6 +434,7 @@ def ink_depth(is_ink: np.ndarray) -> np.ndarray:
 
 
 def _scale_and_centre(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.ndarray:
+    """Scale ink to the box of the data set's images, and put its centre of mass in the centre."""
     from PIL import Image
 
     height, width = ink.shape
@@ -408,6 +451,6 @@ def _scale_and_centre(ink: np.ndarray, form: ImageFormat, ink_side: int) -> np.n
 
 
 def _start(mass: np.ndarray, length: int) -> int:
-    """Return where to place a line of pixels so that its centre of mass is in the middle."""
+    """First pixel of a line at which its centre of mass is in the middle of ``length`` pixels."""
     centre = float((np.arange(len(mass)) + 0.5) @ mass / mass.sum())
     return int(np.clip(round(length / 2 - centre), 0, length - len(mass)))

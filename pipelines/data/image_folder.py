@@ -1,8 +1,8 @@
 """A folder of images with a subfolder for each class: decoded once, then read from a cache.
 
 Files and classes are those of torchvision's ``ImageFolder``, without hidden ones and with each file
-once; the pixels are kept as uint8 under ``--data-dir/images``, by the content of the folder, and
-may be deleted there at any time.
+once. The pixels are cached as uint8 under ``--data-dir/images``, keyed by the content of the
+folder; the cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pipelines.data.stream.rows import Input, RowsOnDisk
 from pipelines.data.tables.words import counted, list_names
 from pipelines.errors import InputError, opt
 
-BATCH = 64  # images that a decoding process takes at once
-FEW = 500  # images, which are decoded sooner than processes start
-VERSION = 2  # of what is cached; another one decodes anew
+BATCH = 64  # images sent to a decoding process at once
+FEW = 500  # fewer images are decoded sooner than processes start
+VERSION = 2  # of the cache's format: a change decodes all images again
 Unreadable = Literal["refuse", "skip"]
 UNREADABLE: tuple[Unreadable, ...] = ("refuse", "skip")
 
@@ -49,10 +49,13 @@ class ImageReading:
 
     Attributes
     ----------
-    size : resize the shorter side to so many pixels and crop the centre; None for images that are
-        all of one size
-    gray : drop the colours
-    unreadable : refuse a folder with files that cannot be decoded, or skip them
+    size : int or None
+        Resize the shorter side to this many pixels and crop the centre; None for images that all
+        have one size.
+    gray : bool
+        Drop the colours.
+    unreadable : {"refuse", "skip"}
+        Refuse a folder with files that cannot be decoded, or skip these files.
     """
 
     size: int | None = None
@@ -68,19 +71,25 @@ def load_folder(
     show_progress: bool = False,
     input: Input = "memory",
 ) -> LoadedRows:
-    """Return the images of a folder, a class in each of its subfolders.
+    """Load a folder of images, a class in each of its subfolders.
 
     Parameters
     ----------
-    path : of the classes, or of splits with the same classes each, see ``find_split``
-    data_dir : where the pixels are kept
-    show_progress : draw a bar on stderr, where that is a terminal
-    input : see ``load_dataset``
+    path : Path
+        Folder of the classes, or of splits with the same classes each, see ``find_split``.
+    data_dir : str or Path
+        Where decoded pixels are cached.
+    reading : ImageReading
+    show_progress : bool
+        Draw a bar on stderr if that is a terminal.
+    input : {"memory", "stream", "auto"}
+        See ``load_dataset``.
 
     Returns
     -------
-    Source with X uint8 of shape (n, channels * height * width), y of shape (n,) with the names of
-    the subfolders, and the test set where the folder has one.
+    LoadedRows
+        X is uint8 of shape (n, channels * height * width), y of shape (n,) has the names of the
+        subfolders; with a test set where the folder has one.
 
     Raises
     ------
@@ -150,7 +159,13 @@ def load_folder(
 
 
 def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
-    """Return warnings on a test set beside its training set; refuse classes it has alone."""
+    """Warnings on a test set beside its training set.
+
+    Raises
+    ------
+    InputError
+        The test set has classes that the training set lacks.
+    """
     path = readable(split.test or "")
     missing_classes = sorted({*train.classes} - {*test.classes})
     if extra := sorted({*test.classes} - {*train.classes}):
@@ -177,10 +192,11 @@ def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
 
 @dataclass(frozen=True)
 class _Part:
-    """Decoded images with their labels, and what ``about.json`` and their paths tell of them.
+    """Images of one split with their labels, and what the cache and their paths say of them.
 
     unreadable : files that could not be read, and why
-    white, n_deep : values that became white in images of more than 8 bits, and their numbers
+    white : values that became white in images of more than 8 bits, by depth
+    n_deep : numbers of such images, by depth
     n_brighter : images with values above that white
     """
 
@@ -198,6 +214,7 @@ class _Part:
 
     @property
     def shown(self) -> str:
+        """Size and colour of the images, in words."""
         channels = "gray" if self.X.ndim == 3 else "coloured"
         return f"{self.X.shape[-1]} x {self.X.shape[-2]} pixels, {channels},"
 
@@ -224,12 +241,13 @@ def _read(
     white: Mapping[str, float],
     show_progress: bool,
 ) -> _Part:
-    """Read decoded images from the cache, or decode them into it."""
+    """Load decoded images from the cache; decode them into it first if they are not there."""
     by_class = _files(root)
     paths = join_folders(by_class.values())
     files = [path for part in by_class.values() for path in part.files.values()]
     identity = {**asdict(reading), "version": VERSION, "white": dict(white)}
     identity["content"] = _digest(root, files)
+    # What happens to unreadable files does not change the pixels of the others.
     del identity["unreadable"]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     entry = cache / key
@@ -239,7 +257,7 @@ def _read(
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 _decode_all(root, by_class, Path(folder, "new"), reading, white, show_progress)
-                if not entry.is_dir():  # another run may have been faster
+                if not entry.is_dir():  # another process may have decoded them meanwhile
                     os.replace(Path(folder, "new"), entry)
         except OSError as error:
             raise InputError(
@@ -259,7 +277,7 @@ def _read(
 
 
 def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
-    """Why, in words, images stay on disk; nothing where they fit in memory."""
+    """Why images are to stay on disk, in words; empty where they are to be loaded into memory."""
     import psutil
 
     roots = [split.train] if split.test is None else [split.train, split.test]
@@ -280,6 +298,7 @@ def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
 
 
 def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
+    """Shape of the first image, decoded as all will be."""
     image = _decoded(paths[0], reading.size, reading.gray)
     if isinstance(image, np.ndarray):
         return image.shape
@@ -291,7 +310,7 @@ def _first_shape(paths: list[Path], reading: ImageReading) -> tuple[int, ...]:
 
 
 def _read_later(root: Path, reading: ImageReading) -> _Part:
-    """The images of a folder as they lie on disk."""
+    """The images of a folder, to be decoded when they are needed."""
     by_class = _files(root)
     files = [path for part in by_class.values() for path in part.files.values()]
     shape = _first_shape(files, reading)
@@ -314,7 +333,13 @@ def _read_later(root: Path, reading: ImageReading) -> _Part:
 
 
 def _files(root: Path) -> dict[str, ImagePaths]:
-    """Return the image files of each class; those beside the classes stand with the first."""
+    """The image files of each class; files outside of the classes are counted with the first class.
+
+    Raises
+    ------
+    InputError
+        There is no class, one is empty, or two have names that are the same as text.
+    """
     by_class = {name: image_paths(root / name, "dataset") for name in class_folders(root)}
     path = readable(root)
     if not any(paths.files for paths in by_class.values()):
@@ -343,12 +368,12 @@ def _files(root: Path) -> dict[str, ImagePaths]:
 
 
 def _digest(root: Path, files: list[Path]) -> str:
-    """Return the SHA-256, in hex, of the names and contents of files."""
+    """SHA-256, in hex, of the names and contents of files."""
 
     def of_file(path: str) -> bytes:
-        try:  # only what is a file: a pipe would be waited for
+        try:  # regular files alone: reading a pipe would block
             content = Path(path).read_bytes() if os.path.isfile(path) else b""
-        except OSError as error:  # it is named as unreadable when it is to be decoded
+        except OSError as error:  # decoding reports it as unreadable
             content = str(error.errno).encode()
         name = os.fsencode(path.removeprefix(str(root)).lstrip(os.sep))
         return hashlib.sha256(name + b"\0" + content).digest()
@@ -365,7 +390,7 @@ def _decode_all(
     white: Mapping[str, float],
     show_progress: bool,
 ) -> None:
-    """Decode the images of a folder into the files of a cache."""
+    """Decode the images of a folder and write the files of a cache."""
     import psutil
 
     paths = [path for part in by_class.values() for path in part.files.values()]
@@ -391,6 +416,7 @@ def _decode_all(
         if X is None:
             max_bytes, n_bytes = psutil.virtual_memory().total // 2, len(paths) * image.size
             if n_bytes > max_bytes:
+                # Bytes that one pixel takes in all images together give the largest square.
                 max_side = math.isqrt(max_bytes // (n_bytes // (image.shape[-1] * image.shape[-2])))
                 raise InputError(
                     f"{opt('image_size')} must let the images fit in half of the memory, "
@@ -424,10 +450,10 @@ def _decode_all(
 def _pixels(
     paths: list[Path], reading: ImageReading, about: dict[str, Any]
 ) -> Iterator[tuple[int, np.ndarray | str]]:
-    """Yield the number of each file with its pixels, or why it cannot be read.
+    """The number of each file with its pixels, or with the reason why it cannot be read.
 
-    Images of more than 8 bits come last, when the largest value of all is known; ``about`` then
-    tells their scales.
+    Images of more than 8 bits come last: their scale depends on the largest value of all. Scales
+    and numbers of such images are added to ``about``.
     """
     from joblib import cpu_count
 
@@ -458,7 +484,7 @@ def _pixels(
 def _decoded(
     path: Path, size: int | None, gray: bool, levels: Mapping[str, float] | None = None
 ) -> np.ndarray | Unscaled | str:
-    """Return the pixels of a file, that its scale is still to be found, or why it is unreadable."""
+    """The pixels of a file, the exception of one without a known scale, or why it is unreadable."""
     try:
         return decode(path, size, gray, partial(white_of, levels or {}))
     except Unscaled as unscaled_image:
@@ -468,6 +494,7 @@ def _decoded(
 
 
 def _several_sizes(sizes: str) -> InputError:
+    """The error of images of several sizes."""
     return InputError(
         f"{opt('image_size')} must be given where images are of several sizes, got {sizes}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"

@@ -1,4 +1,4 @@
-"""Image files below a folder: each once, hidden things aside, with what is left out by kind."""
+"""Image files below a folder: each once, hidden files aside, and what else is there, by suffix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pathlib import Path
 from pipelines.data.tables.words import counted
 from pipelines.errors import InputError, opt
 
-# torchvision's, which are here as well so that nobody need wait for it.
+# Those of torchvision, repeated here to avoid its slow import.
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-# What systems put beside people's files, in small letters; names with a dot in front come to that.
+# What operating systems put beside files, in lower case; names that begin with a dot are hidden,
+# too.
 OF_SYSTEMS = {
     "__macosx",
     "@eadir",
@@ -32,9 +33,9 @@ OF_SYSTEMS = {
     "desktop.ini",
     "icon\r",
 }
-# Files of a run, which has figures, and of decoded images, which have a contact sheet.
+# Files that mark a run folder, which holds figures, and a cache of decoded images.
 OF_THIS_PROGRAM = ({"run.json", "journal.jsonl"}, {"about.json", "X.npy"})
-KINDS_NAMED = 6
+KINDS_NAMED = 6  # suffixes that a note names
 
 FileId = tuple[int, int]  # device and inode
 
@@ -45,10 +46,14 @@ class ImagePaths:
 
     Attributes
     ----------
-    files : by the file that a path leads to, in the order of torchvision's ``ImageFolder``
-    kinds : numbers of other files, by suffix
-    n_repeated : links to files and folders that are there already
-    n_own : folders that this program wrote
+    files : dict of file id to Path
+        In the order of torchvision's ``ImageFolder``; the key is the file that a path leads to.
+    kinds : Counter
+        Numbers of other files, by suffix.
+    n_repeated : int
+        Links to files and folders that are there already.
+    n_own : int
+        Folders that this program wrote.
     """
 
     files: dict[FileId | str, Path] = field(default_factory=dict)
@@ -80,12 +85,18 @@ class ImagePaths:
 
 
 def readable(path: str | Path) -> str:
-    r"""Return a path as text that every file can hold: a byte that is no UTF-8 as ``\xe9``."""
+    r"""A path as text that every file can hold: bytes that are not UTF-8 as ``\xe9``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def visible_entries(folder: str | Path, parameter: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder and not hidden, by name, links last."""
+    """The entries of a folder that are not hidden, by name, links last.
+
+    Raises
+    ------
+    InputError
+        The folder cannot be read; ``parameter`` is the option that named it.
+    """
     try:
         with os.scandir(folder) as entries:
             visible = [
@@ -102,28 +113,28 @@ def visible_entries(folder: str | Path, parameter: str) -> list[os.DirEntry[str]
 
 
 def is_image(name: str) -> bool:
-    """Return whether a file's name ends as an image's does."""
+    """Whether a file name has the suffix of an image."""
     return name.lower().endswith(SUFFIXES)
 
 
 def file_id(path: str | Path) -> FileId:
-    """Return what is the same of all links to a file or folder."""
+    """Device and inode of a file or folder, the same for all links to it."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
 
 
 def ids_above(folder: Path) -> set[FileId]:
-    """Return the ids of the folders that a folder is in, by its path and by where it leads."""
+    """The ids of all parents of a folder, by its path and by where its links lead."""
     ids = set()
     for path in (*folder.absolute().parents, *folder.resolve().parents):
-        with suppress(OSError):  # as those above may not be looked at
+        with suppress(OSError):  # a parent may be unreadable
             ids.add(file_id(path))
     return ids
 
 
 def image_paths(root: Path, parameter: str) -> ImagePaths:
-    """Return the image files below a folder, each once, whatever links lead to it."""
-    seen_ids = ids_above(root)  # a link to there leads to the other classes, and back
+    """The image files below a folder, each once, whatever links lead to it."""
+    seen_ids = ids_above(root)  # a link to a parent would lead to other classes, and back here
     folders, paths = deque([(file_id(root), str(root))]), ImagePaths()
     files: dict[FileId | str, str] = {}
     while folders:
@@ -140,12 +151,12 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
             key: FileId | str = entry.path
             try:
                 status = entry.stat()
-            except OSError:  # a link to nothing; as an image it is named when it is to be decoded
+            except OSError:  # a dangling link; if it is an image, decoding reports it
                 is_folder = False
             else:
                 key = entry_id = status.st_dev, status.st_ino
                 is_folder = stat.S_ISDIR(status.st_mode)
-            if is_folder:  # those that links lead to when all others were seen
+            if is_folder:  # linked folders come last, so that files count where they lie
                 (folders.append if entry.is_symlink() else folders.appendleft)(
                     (entry_id, entry.path)
                 )
@@ -161,13 +172,14 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
 
 
 def _describe_entry(entry: os.DirEntry[str]) -> str:
+    """The suffix of a file that is no image, or what it has in place of one."""
     if entry.is_symlink() and not os.path.exists(entry.path):
         return "behind dangling links"
     return readable(os.path.splitext(entry.name)[1].lower()) or "without suffix"
 
 
 def files_beside(folder: Path) -> ImagePaths:
-    """Return what is left out of the files in a folder whose subfolders are read."""
+    """What is left out of the files that lie directly in a folder of classes."""
     beside = ImagePaths()
     for entry in visible_entries(folder, "dataset"):
         if not entry.is_dir():
@@ -179,7 +191,7 @@ def files_beside(folder: Path) -> ImagePaths:
 
 
 def join_folders(parts: Iterable[ImagePaths]) -> ImagePaths:
-    """Return several folders' images as one."""
+    """The images of several folders as one."""
     whole = ImagePaths()
     for part in parts:
         whole.files |= part.files

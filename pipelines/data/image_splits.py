@@ -1,4 +1,4 @@
-"""Whether the subfolders of a folder of images are its classes, or splits with the same classes."""
+"""Are the subfolders of a folder of images its classes, or splits that each have these classes?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.data.image_paths import file_id, ids_above, is_image, readable, v
 from pipelines.data.tables.words import list_names
 from pipelines.errors import InputError, opt
 
-# Names of splits in small letters, without signs, and without what often stands behind.
+# Names of splits in lower case, without separators and without a suffix such as "set".
 TRAINING = ("train", "training", "trn")
 VALIDATION = ("val", "valid", "validation", "dev", "development", "eval", "evaluation")
 TEST = ("test", "testing", "tst")
@@ -27,10 +27,14 @@ class Split:
 
     Attributes
     ----------
-    train : folder of the training set's classes
-    test : that of the test set's; None where it is to be drawn from the training set
-    notes : what was taken for what, and what is left out
-    warnings : what may be wrong
+    train : Path
+        Folder of the training set's classes.
+    test : Path or None
+        Folder of the test set's classes; None if it is to be drawn from the training set.
+    notes : tuple of str
+        Which folder is which split, and what is left out.
+    warnings : tuple of str
+        What may be wrong.
     """
 
     train: Path
@@ -40,13 +44,13 @@ class Split:
 
 
 def role_of(name: str) -> str | None:
-    """Return the split that a folder is named after: train, val or test; None of another name."""
+    """The split that a folder is named after, "train", "val" or "test"; None for other names."""
     words = re.sub(r"[-_ .]", "", name.lower())
     return ROLES.get(words) or ROLES.get(re.sub("(set|data|split|images)$", "", words))
 
 
 def class_folders(root: Path) -> list[str]:
-    """Return the names of the folders in a folder, without links that lead back to it."""
+    """Names of the folders in a folder, without links that lead back to it or above it."""
     above = {file_id(root), *ids_above(root)}
     entries = visible_entries(root, "dataset")
     return sorted(
@@ -55,15 +59,15 @@ def class_folders(root: Path) -> list[str]:
 
 
 def find_split(root: Path) -> Split:
-    """Return the training and test folders, by their names; of classes, ``root`` alone.
+    """The training and test folders, recognised by name; ``root`` alone if its folders are classes.
 
-    A split holds folders of classes; a folder with images directly in it, and not several folders,
+    A split holds folders of classes. A folder that holds images itself and fewer than two folders
     is a class, whatever its name, unless there is a split beside it.
 
     Raises
     ------
     InputError
-        Folders are named after splits, and which is the training or the test set cannot be told.
+        Folders are named after splits, but which is the training or the test set cannot be told.
     """
     names, path = class_folders(root), f"'{readable(root)}'"
     roles = {name: role for name in names if (role := role_of(name))}
@@ -101,17 +105,19 @@ def find_split(root: Path) -> Split:
 
 
 def _holds_images(folder: Path) -> bool:
+    """Whether there are images directly in a folder."""
     return any(
         is_image(entry.name) and not entry.is_dir() for entry in visible_entries(folder, "dataset")
     )
 
 
 def _is_flat(folder: Path) -> bool:
+    """Whether a folder is a class: with images directly in it, and not several folders."""
     return _holds_images(folder) and len(class_folders(folder)) < 2
 
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:
-    """Return a warning where all classes have the same folders, which may be the classes."""
+    """A warning where all classes hold folders of the same names, which may be the real classes."""
     subfolders = {tuple(class_folders(root / name)) for name in names}
     if len(names) < 2 or len(subfolders) > 1 or any(_holds_images(root / name) for name in names):
         return ()

@@ -20,8 +20,8 @@ from pipelines.data.dataset import Array, LoadedRows
 from pipelines.data.scaling import PIXELS_0_16, PIXELS_0_255
 from pipelines.errors import InputError, opt
 
-# Name on the command line -> class in torchvision.datasets, and the files it is made from, as it
-# looks for them in --data-dir before it downloads them.
+# Name on the command line -> class in torchvision.datasets, and the files that it looks for in
+# --data-dir before it downloads them.
 TORCHVISION = {
     "mnist": ("MNIST", "MNIST/raw/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz"),
     "fashion-mnist": (
@@ -35,8 +35,8 @@ TORCHVISION = {
     "svhn": ("SVHN", "{train,test}_32x32.mat"),
     "stl10": ("STL10", "stl10_binary.tar.gz"),
 }
-UNSIGNED_BYTES = 0x08  # the type byte of IDX
-IDX = ("mnist", "fashion-mnist", "kmnist")  # read without torch, too
+UNSIGNED_BYTES = 0x08  # type byte of the IDX format
+IDX = ("mnist", "fashion-mnist", "kmnist")  # data sets whose files can be read without torch
 
 FILES = (
     "train-images-idx3-ubyte",
@@ -47,11 +47,14 @@ FILES = (
 
 
 def load_digits() -> LoadedRows:
-    """Return the 1797 handwritten digits shipped with scikit-learn: uint8 of 0..16, 8 x 8 pixels.
+    """The 1797 handwritten digits shipped with scikit-learn, uint8 of 0..16, 8 x 8 pixels.
 
-    Source: E. Alpaydin, C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
+    References
+    ----------
+    E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning
+    Repository, 1998.
     """
-    # Its file alone: to import scikit-learn takes longer than to search these rows.
+    # The file is read directly: importing scikit-learn takes longer than a search of these rows.
     (package,) = importlib.util.find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.loadtxt(Path(package, "datasets", "data", "digits.csv.gz"), np.uint8, delimiter=",")
     return LoadedRows(
@@ -64,30 +67,34 @@ def load_digits() -> LoadedRows:
 
 
 def load_torchvision(name: str, data_dir: str | Path) -> LoadedRows:
-    """Return a data set of ``torchvision.datasets``, from ``data_dir``, else downloaded there.
+    """Load a data set of ``torchvision.datasets`` from ``data_dir``, or download it there.
 
     Parameters
     ----------
-    name : a key of ``TORCHVISION``
-    data_dir : laid out as torchvision does; the four files of one of ``IDX`` may also lie here, or
-        in ``<name>/``, gzipped or not, and are then read without torch
+    name : str
+        A key of ``TORCHVISION``.
+    data_dir : str or Path
+        Laid out as by torchvision. The four files of a data set of ``IDX`` may also lie here, or in
+        ``<name>/``, gzipped or not, and are then read without torch.
 
     Returns
     -------
-    Source with X uint8 of shape (n, channels * height * width) and the test set of the files. y
-    holds the numbers 0..9, or the names that torchvision gives the classes of the others.
+    LoadedRows
+        X is uint8 of shape (n, channels * height * width), with the test set of the files. y has
+        the numbers 0..9, or the class names of torchvision where the data set is not of ``IDX``.
 
     Raises
     ------
     InputError
-        A file is missing or damaged, images and labels do not fit together, or there is
-        nothing to read and the download cannot be made.
+        A file is missing or damaged, images and labels do not match, or there is nothing to read
+        and the download fails.
     """
-    data_dir = Path(os.path.expanduser(data_dir))  # which leaves what it does not know
+    # Unlike Path.expanduser, it keeps the ~ of an unknown user.
+    data_dir = Path(os.path.expanduser(data_dir))
     if name in IDX:
         files = _find(name, data_dir)
         if files is None:
-            _open(name, data_dir, is_train=True)  # which fetches all four
+            _open(name, data_dir, is_train=True)  # downloads all four
             files = _find(name, data_dir)
             assert files is not None
         return _read_idx_files(files)
@@ -98,9 +105,16 @@ def load_torchvision(name: str, data_dir: str | Path) -> LoadedRows:
 
 
 def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any) -> LoadedRows:
-    """Images and labels as ``LoadedRows``, a row for each image; ``about`` are its other fields.
+    """Images and labels as loaded rows, one flattened image a row.
 
-    X, X_test : bytes of shape (n, height, width) or (n, channels, height, width)
+    Parameters
+    ----------
+    X, X_test : uint8 array of shape (n, height, width) or (n, channels, height, width)
+        ``X_test`` may be None.
+    y, y_test : array of shape (n,)
+        Labels.
+    **about
+        Further fields of ``LoadedRows``.
     """
     test = None if X_test is None else X_test.reshape(len(X_test), -1)
     rows, about = X.reshape(len(X), -1), {"image_shape": X.shape[1:], **about}
@@ -108,7 +122,13 @@ def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any)
 
 
 def _open(name: str, data_dir: Path, is_train: bool) -> Any:
-    """Return the training or test set as torchvision has it; downloaded if it is not there."""
+    """The training or test set as an object of torchvision; downloaded if it is not there.
+
+    Raises
+    ------
+    InputError
+        torchvision is missing, or the download fails.
+    """
     need_torchvision(opt("dataset", name))
     from torchvision import datasets
 
@@ -119,7 +139,8 @@ def _open(name: str, data_dir: Path, is_train: bool) -> Any:
     elif class_name == "EMNIST":
         part["split"] = "letters"
     try:
-        with redirect_stdout(io.StringIO()):  # it tells of each mirror that does not answer
+        # The download prints a line for each mirror that does not answer.
+        with redirect_stdout(io.StringIO()):
             return getattr(datasets, class_name)(data_dir, download=True, **part)
     except (OSError, RuntimeError, ValueError, EOFError) as error:  # URLError is an OSError
         raise InputError(
@@ -130,11 +151,11 @@ def _open(name: str, data_dir: Path, is_train: bool) -> Any:
 
 
 def _arrays(dataset: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Return images (n, height, width) or (n, channels, height, width), and their labels."""
+    """Images (n, height, width) or (n, channels, height, width), and their labels."""
     images = np.asarray(dataset.data, np.uint8)
     codes = np.asarray(dataset.labels if hasattr(dataset, "labels") else dataset.targets, np.int64)
     if name == "emnist-letters":
-        images = images.swapaxes(1, 2)  # its images lie on their side
+        images = images.swapaxes(1, 2)  # its images are stored transposed
     elif images.shape[-1] == 3:
         images = images.transpose(0, 3, 1, 2)
     names = getattr(dataset, "classes", None)
@@ -142,7 +163,7 @@ def _arrays(dataset: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[Any]]:
 
 
 def need_torchvision(option: str) -> None:
-    """Raise InputError, in one line, where torchvision is not installed."""
+    """Raise InputError, in one line, if torchvision is not installed."""
     if importlib.util.find_spec("torchvision") is None:
         raise InputError(
             f"{option} needs torchvision, which is not installed; run {install_line('nn')}"
@@ -150,9 +171,15 @@ def need_torchvision(option: str) -> None:
 
 
 def _find(name: str, data_dir: Path) -> list[Path] | None:
-    """Return the files of ``FILES``, or None where not one of them is there."""
-    # All sets use the same file names: a folder that bears the name is the surer one. The
-    # data folder itself may hold those of MNIST or Fashion-MNIST, as they are downloaded.
+    """The four files of a data set of ``IDX``, or None if none of them is there.
+
+    Raises
+    ------
+    InputError
+        Some of the files are there, others are missing.
+    """
+    # All data sets use the same file names, so a folder named after the data set comes first. The
+    # data folder itself may hold files of MNIST or Fashion-MNIST, as they are downloaded.
     gaps: list[tuple[Path, list[str]]] = []
     for folder in (data_dir / name, data_dir / TORCHVISION[name][0] / "raw", data_dir):
         alternatives = [[folder / f"{stem}.gz", folder / stem] for stem in FILES]
@@ -172,7 +199,7 @@ def _find(name: str, data_dir: Path) -> list[Path] | None:
 
 
 def _read_idx_files(files: list[Path]) -> LoadedRows:
-    """Return the arrays of the four files; y has labels 0..9."""
+    """Images and labels 0..9 from the four files, checked against each other."""
     X, y, X_test, y_test = (
         read_idx(path, ndim) for path, ndim in zip(files, (3, 1, 3, 1), strict=True)
     )
@@ -187,19 +214,21 @@ def _read_idx_files(files: list[Path]) -> LoadedRows:
 
 
 def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
-    """Read one IDX file of unsigned bytes, gzipped or plain; the format of MNIST, without torch.
+    """Read an IDX file of unsigned bytes, gzipped or plain: the format of MNIST, without torch.
 
     http://yann.lecun.com/exdb/mnist/: two zero bytes, a type byte, the number of dimensions, each
     length as a big-endian uint32, then the values.
 
     Parameters
     ----------
-    path : the file; gzip is recognised by its first bytes, whatever the name
-    ndim : the number of dimensions the array must have
+    path : str or Path
+        gzip is recognised by its first bytes, whatever the name.
+    ndim : int
+        Number of dimensions that the array must have.
 
     Returns
     -------
-    Array of the shape that the file declares, writable.
+    uint8 array of the shape that the file declares, writable
 
     Raises
     ------
@@ -235,6 +264,7 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
 
 
 def _bad(path: str | Path, rule_and_finding: str) -> InputError:
+    """The error of a file that breaks a rule of the IDX format."""
     return InputError(
         f"{opt('data_dir')}: '{path}' must {rule_and_finding}; delete it and fetch it again"
     )

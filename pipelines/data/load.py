@@ -1,4 +1,4 @@
-"""A data set by its name or path, with its test rows apart, ready for folds."""
+"""A data set by its name or path, with its test rows split off, ready for folds."""
 
 from __future__ import annotations
 
@@ -56,35 +56,54 @@ def load_dataset(
     features: str | Path | None = None,
     input: Input = "memory",
 ) -> Dataset:
-    """Load a data set by its name, a table or a folder of images by its path, ready for folds.
+    """Load a data set by its name, or a table or a folder of images by its path.
 
     Parameters
     ----------
-    name : a key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or of a folder
-        with a subfolder of images for each class
-    data_dir : where image data sets are read from or downloaded to
-    target : the table's column (or array) of labels, by name or number; for tables only
-    limit : take a stratified subset of so many training rows; the test set stays whole
-    test_size : fraction of the rows kept for testing where the data bring no test set
-    seed : decides the test split and the subset
-    reading : how a table is to be understood where it is not to be guessed
-    rare, n_folds : what becomes of classes that are too rare for the test set and so many folds;
-        see ``merge_or_drop``
-    task : what is predicted; None for what the target's values look like
-    groups : column of a table whose equal values stay together: no group is both in the training
-        and in the test rows
-    in_order : rows are in the order of time; then the last ones are the test rows
-    images : how the images of a folder are to be read
-    show_progress : draw a bar on a terminal while images are decoded
-    features : an .npy file of a row of numbers for each image, those of training first, which takes
-        the place of its pixels
-    input : "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet
-        table on disk, as ``RowsOnDisk``; "auto" does where they are larger than half of the memory
+    name : str
+        A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or that of a
+        folder with a subfolder of images for each class.
+    data_dir : str or Path
+        Where image data sets are read from or downloaded to.
+    target : str, optional
+        Column (or array) of labels of a table, by name or number.
+    limit : int, optional
+        Size of a stratified subset of the training rows; the test set stays whole.
+    test_size : float
+        Fraction of the rows held out for testing if the data set has no test set.
+    seed : int
+        Seed of the test split and of the subset.
+    reading : Reading, optional
+        How a table is to be read where that is not to be detected.
+    rare, n_folds : str, int
+        What happens to classes that are too rare for the test set and this number of folds; see
+        ``merge_or_drop``.
+    task : {"classification", "regression"} or None
+        What is predicted; None decides by the values of the target.
+    groups : str, optional
+        Column of a table whose equal values stay together: no group is in both the training and the
+        test rows.
+    in_order : bool
+        Whether rows are in order of time; then the last ones are the test rows.
+    images : ImageReading, optional
+        How the images of a folder are to be read.
+    show_progress : bool
+        Draw a bar on a terminal while images are decoded.
+    features : str or Path, optional
+        An .npy file with a row of numbers for each image, training images first, which replaces
+        their pixels.
+    input : {"memory", "stream", "auto"}
+        "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet table
+        on disk, as ``RowsOnDisk``; "auto" does so if they are larger than half of the memory.
+
+    Returns
+    -------
+    Dataset
 
     Raises
     ------
     InputError
-        Anything the user can put right, in one line.
+        The data, or an option, do not allow for this; the message says in one line what to do.
     """
     reading, images = reading or Reading(), images or ImageReading()
     source = _load(name, data_dir, target, reading, task, groups, images, show_progress, input)
@@ -101,7 +120,7 @@ def load_dataset(
             )
 
     def encoded(labels: Array) -> Array:
-        """Return class codes; the numbers of a regression as they are."""
+        """Class codes of labels; the numbers of a regression as they are."""
         if source.task == REGRESSION:
             return np.asarray(labels, np.float64)
         return np.searchsorted(classes, labels).astype(np.int32)
@@ -113,7 +132,7 @@ def load_dataset(
             rows, labels, classes = rows[is_kept], labels[is_kept], np.unique(labels[is_kept])
             lines += [line] if line else []
         y = encoded(labels)
-        # As the folds will be: whole groups, the last rows, or stratified.
+        # The test set is drawn as the folds will be: whole groups, the last rows, or stratified.
         n_test, order = max(1, round(test_size * len(y))), np.arange(len(y))
         if in_order:
             train, test = order[:-n_test], order[-n_test:]
@@ -150,7 +169,7 @@ def load_dataset(
         y_test = encoded(source.y_test)
     if source.task == CLASSIFICATION and not in_order:
         train = train[stratified_subset(y[train], limit, seed)]
-    elif limit is not None:  # the last ones in time
+    elif limit is not None:  # the latest rows of a series in time
         train = train[-limit:] if in_order else train[:limit]
     X_train, scaling = take_rows(source.X, rows[train]), source.scaling
     if isinstance(scaling, Preparation):
@@ -211,6 +230,7 @@ def _load(
     show_progress: bool,
     input: Input,
 ) -> LoadedRows:
+    """Load rows and labels from wherever ``name`` says they are; see ``load_dataset``."""
     path = Path(os.path.expanduser(name))
     if name not in DATASETS and (rows := open_table(path, target, task, reading, input)):
         _refuse_set(images, "a folder of images", name)
@@ -257,7 +277,7 @@ def _load(
 
 
 def refuse_unstreamed(path: Path, input: Input) -> None:
-    """Raise InputError for data that are to be streamed and cannot be."""
+    """Raise InputError for data that have to be streamed if their form does not allow it."""
     import psutil
 
     if input == "stream" and path.suffix.lower() != ".parquet":
@@ -274,7 +294,7 @@ def refuse_unstreamed(path: Path, input: Input) -> None:
 
 
 def _refuse_set(options: ImageReading | Reading, data_type: str, name: str) -> None:
-    """Raise InputError where an option is set that is for another kind of data."""
+    """Raise InputError if an option is set that applies to another type of data."""
     defaults = asdict(type(options)())
     for key, value in asdict(options).items():
         if value != defaults[key]:

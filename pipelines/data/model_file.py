@@ -1,4 +1,4 @@
-"""A model's file: safetensors, numbers and text, or skops's; reading it runs no code."""
+"""Model files in safetensors (arrays and text) or skops format; reading one runs no code of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pipelines.errors import InputError, error_line
 Arrays = dict[str, np.ndarray]
 Model = TypeVar("Model")
 
-# What reading damaged or foreign content raises, beside SafetensorError.
+# What reading damaged or foreign content raises, apart from SafetensorError.
 DAMAGE = (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
-# And what skops lets through of zipfile, of numpy's headers and of modules that are missing.
+# What skops raises further: errors of zipfile, of numpy's headers and of missing modules.
 DAMAGE_OF_SKOPS = (
     *DAMAGE,
     BadZipFile,
@@ -34,7 +34,7 @@ DAMAGE_OF_SKOPS = (
     zlib.error,
 )
 
-# A type of text may claim any width, and an array of it takes that for every label.
+# A damaged dtype of text may claim any width, and an array takes that width for every label.
 WIDEST_LABEL = 1 << 20
 
 
@@ -47,22 +47,22 @@ def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     metadata = {name: json.dumps(value, default=np.generic.item) for name, value in about.items()}
     try:
         save_file(contiguous, path, metadata=metadata)
-        umask = os.umask(0o077)  # it cannot be asked for otherwise
+        umask = os.umask(0o077)  # the umask can only be read by setting it
         os.umask(umask)
-        path.chmod(0o666 & ~umask)  # safetensors leaves it to its owner alone
-    except SafetensorError as error:  # what it makes of a full disk or a missing folder
+        path.chmod(0o666 & ~umask)  # safetensors makes files that only their owner can read
+    except SafetensorError as error:  # which stands for a full disk or a missing folder, too
         raise OSError(f"{path} cannot be written: {error}") from None
 
 
 def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Read what ``write_model`` wrote.
+    """Read arrays and metadata that ``write_model`` wrote.
 
     Raises
     ------
     ValueError
         It is no such file.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -79,7 +79,25 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
 def read_model_file(
     path: Path, make: Callable[[Arrays, dict[str, Any]], Model], is_to_be: str, way_out: str
 ) -> Model:
-    """Load and validate a model file, and build the model by ``make(arrays, metadata)``."""
+    """Read and validate a model file, and build the model from it.
+
+    Parameters
+    ----------
+    path : Path
+    make : function of arrays and metadata
+        Builds the model; what it raises on damaged content becomes an InputError.
+    is_to_be, way_out : str
+        What the file must be, and what to do, for the message.
+
+    Returns
+    -------
+    The model.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is damaged.
+    """
     try:
         return make(*read_model(path))
     except DAMAGE as error:
@@ -87,7 +105,7 @@ def read_model_file(
 
 
 def labels_as_json(labels: np.ndarray) -> dict[str, Any]:
-    """Return labels with their dtype."""
+    """Labels with their dtype, in a form that JSON can hold."""
     return {"dtype": labels.dtype.str, "values": labels.tolist()}
 
 
@@ -97,7 +115,7 @@ def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
     Raises
     ------
     ValueError
-        A label of that type takes more than ``WIDEST_LABEL`` bytes.
+        A label of that dtype takes more than ``WIDEST_LABEL`` bytes.
     """
     dtype = np.dtype(stored["dtype"])
     if dtype.itemsize > WIDEST_LABEL:
@@ -106,15 +124,16 @@ def labels_from_json(stored: Mapping[str, Any]) -> np.ndarray:
 
 
 def skops_io() -> ModuleType:
-    """Return ``skops.io``, imported without torch and cupy.
+    """The module ``skops.io``, imported without torch and cupy.
 
-    It has scikit-learn import all of its packages, and two of them import these, which takes
-    seconds and serves none of our models.
+    Importing it makes scikit-learn import all of its packages, two of which import torch and cupy.
+    That takes seconds, and our models need neither.
     """
     packages = [f"sklearn.externals.array_api_compat.{name}" for name in ("cupy", "torch")]
     left_out = [name for name in packages if name not in sys.modules]
     for name in left_out:
-        sys.modules[name] = None  # type: ignore[assignment]  # an ImportError, which is passed over
+        # Importing it then raises an ImportError, which scikit-learn handles.
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
         import skops.io
     finally:
@@ -124,7 +143,7 @@ def skops_io() -> ModuleType:
 
 
 def load_skops(content: bytes, trusted: Sequence[str]) -> Any:
-    """Load what skops stored; nothing is made of a type that is not trusted.
+    """Load what skops stored; no object of an untrusted type is created.
 
     Raises
     ------

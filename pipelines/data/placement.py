@@ -1,4 +1,4 @@
-"""Data that are scattered to the workers, and what a process derives from them."""
+"""Data scattered to the workers, and what a process derives from them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-ALIGNMENT = 16  # bytes, of the largest numbers that arrays hold
+ALIGNMENT = 16  # in bytes, that of the largest numbers in arrays
 
 
 class Placement:
-    """What a process derives from some rows, such as copies on a device, each made once.
+    """A cache of what a process derives from some rows, such as copies on a device.
 
-    It is an attribute of those rows, and is freed with them. Where they are sent to another
-    process it arrives empty.
+    It is an attribute of those rows, and is freed with them. It arrives empty when the rows are
+    sent to another process.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # what is made may be made of what is kept
+        self._lock = threading.RLock()  # reentrant: making one value may look up another
         self._values: dict[Hashable, Any] = {}
         self._lent = WeakValueDictionary[Hashable, Any]()
 
@@ -47,7 +47,7 @@ class Placement:
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of ``key``: one that was lent, or made at the first call."""
+        """The value of ``key``: one that was lent, or one made at the first call."""
         with self._lock:
             if (lent_value := self._lent.get(key)) is not None:
                 return lent_value
@@ -56,12 +56,12 @@ class Placement:
             return self._values[key]
 
     def lend(self, arrays: Mapping[str, Any]) -> None:
-        """Give ``get`` arrays of the GPU by name, for as long as whoever lends them holds them."""
+        """Let ``get`` return these GPU arrays, by name, for as long as the lender holds them."""
         with self._lock:
             self._lent.update({("gpu", name): array for name, array in arrays.items()})
 
     def latest(self, slot: str, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of ``key``, the only one of its kind that is kept."""
+        """The value of ``key``, made unless it is in the slot, which holds a single value."""
         with self._lock:
             if self._values.get(slot, (None,))[0] != key:
                 self._values.pop(slot, None)
@@ -69,11 +69,11 @@ class Placement:
             return self._values[slot][1]
 
     def recall(self, key: Hashable) -> Any:
-        """Return the value of ``key``; None where it was not made here."""
+        """The value of ``key``; None if it was not made here."""
         return self._values.get(key)
 
     def drop(self, key: Hashable) -> None:
-        """Free the value of ``key``, or of a kind, where there is one."""
+        """Free the value of ``key``, or of a slot, if there is one."""
         with self._lock:
             self._values.pop(key, None)
 
@@ -93,13 +93,13 @@ class FoldedData:
     folds : sequence of (training rows, validation rows), int32 arrays
     scaling : Scaling or Preparation
     weights : float64 array of shape (n_samples,), optional
-        Of the training rows, as ``draw_bootstrap`` takes them.
+        Weights of the training rows, as ``draw_bootstrap`` takes them.
     place : function of a ``FoldedData``, optional
-        Makes what all tasks take on a GPU: arrays of cupy by name, for which ``placement`` is
-        asked as ``("gpu", name)``. A task of its own calls it, see ``place``.
+        Makes the GPU arrays that all tasks share: arrays of cupy by name, which ``placement`` lends
+        under the key ``("gpu", name)``. A separate task calls it, see the function ``place``.
     placement : Placement
-        What this process derives from the rows; ``dataclasses.replace`` gives a copy its own,
-        for its rows may be others.
+        What this process derives from the rows. ``dataclasses.replace`` gives the copy a new one,
+        as its rows may differ.
     """
 
     X: Any
@@ -114,7 +114,7 @@ class FoldedData:
 
     @classmethod
     def of(cls, dataset: Dataset, folds: Sequence[Fold] = (), X_test: Any = None) -> FoldedData:
-        """Return a data set with folds of its training rows, perhaps with other test rows."""
+        """A data set with folds of its training rows, and with other test rows if given."""
         return cls(
             dataset.X_train,
             dataset.y_train,
@@ -136,15 +136,15 @@ class FoldedData:
         )
 
     def taking(self, rows: np.ndarray) -> Self:
-        """Some of the training rows, with what this process derives from them apart."""
+        """Some of the training rows, without folds and weights, with a placement of their own."""
         return replace(self, X=take_rows(self.X, rows), y=self.y[rows], folds=(), weights=None)
 
     def scaling_for(self, rows: np.ndarray | None) -> Fitted:
-        """Return the scaling fitted on ``rows`` of the training set (None: on all)."""
+        """The scaling fitted on ``rows`` of the training set; None for all rows."""
         return self.scaling.fit(self.X if rows is None else take_rows(self.X, rows))
 
     def scaled(self, device: str, rows: np.ndarray | None = None) -> Any:
-        """Return the training rows, all or those given, scaled and on ``device``.
+        """The training rows, scaled and on ``device``.
 
         Parameters
         ----------
@@ -158,29 +158,30 @@ class FoldedData:
             Kept in ``placement``, unless it is standardised on ``rows``.
         """
         if self.scaling.learns and rows is not None:
-            if isinstance(self.scaling, Preparation):  # dear to make, and small
+            if isinstance(self.scaling, Preparation):  # slow to make, and small
                 fold = hashlib.sha256(rows.tobytes()).hexdigest()
                 return self.placement.get((device, fold), lambda: self._scale(rows, device))
             return self._scale(rows, device)
         return self.placement.get((device, "scaled"), lambda: self._scale(None, device))
 
     def unscaled(self, device: str) -> Any:
-        """Return the training rows as they came, on ``device``; kept like those of ``scaled``."""
+        """The training rows as they are, on ``device``; cached like those of ``scaled``."""
         return self.placement.get((device, "unscaled"), lambda: to_device(self.X, device))
 
     def placed(self) -> dict[str, Any]:
-        """Make the rows that the path solver and cuML take on a GPU; see ``place``."""
-        if self.scaling.learns:  # each fold's own are made of them
+        """The rows that the path solver and cuML use on a GPU, by name; see ``place``."""
+        if self.scaling.learns:  # each fold scales its own from them
             return {"unscaled": to_device(self.X, "gpu")}
         return {"scaled": self._scale(None, "gpu")}
 
     def _scale(self, rows: np.ndarray | None, device: str) -> Any:
+        """All training rows on a device, with the scaling fitted on ``rows``."""
         scaling = self.scaling_for(rows)
         if not isinstance(scaling, FittedScaling):
             return to_device(_single(scaling.transform(self.X), device), device)
         if isinstance(scaling.center, float):
             return _single(scaling.transform(to_device(self.X, device)), device)
-        # Each fold's own, from rows that came once.
+        # Each fold scales on the device, from rows that were copied there once.
         on_device = FittedScaling(
             to_device(np.asarray(scaling.center), device),
             to_device(np.asarray(scaling.scale), device),
@@ -196,7 +197,9 @@ class SharedData:
 
     Parameters
     ----------
-    shared : a ``FoldedData``, or what has one as ``data``; anything else is taken as it is
+    shared : object
+        A ``FoldedData``, or an object with one as its attribute ``data``; anything else is sent as
+        it is.
     """
 
     def __init__(self, shared: Any) -> None:
@@ -205,25 +208,28 @@ class SharedData:
         self.data = data if isinstance(data, FoldedData) else None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        import cloudpickle  # of Dask's packages, which alone send this
+        import cloudpickle  # installed with Dask, and only Dask sends this
 
         buffers: list[pickle.PickleBuffer] = []
-        callback = buffers.append if int(protocol) >= 5 else None  # else within what is pickled
+        # Before protocol 5, the arrays are part of the pickle.
+        callback = buffers.append if int(protocol) >= 5 else None
         pickled = cloudpickle.dumps(self.shared, int(protocol), buffer_callback=callback)
         return _received, (pickled, buffers)
 
-    def __sizeof__(self) -> int:  # which dask.sizeof asks
+    def __sizeof__(self) -> int:  # what dask.sizeof uses
         return getattr(self.shared if self.data is None else self.data, "nbytes", 0)
 
 
 def _received(pickled: bytes, buffers: Sequence[Any]) -> SharedData:
+    """Shared data from a pickle, with aligned arrays."""
     return SharedData(pickle.loads(pickled, buffers=map(_aligned, buffers)))
 
 
 def place(shared: SharedData) -> dict[str, Any]:
-    """Make what tasks share on a GPU; a task, of whose arrays of cupy Dask keeps a copy a worker.
+    """Make the GPU arrays that tasks share; a task, whose result Dask copies to each worker.
 
-    They go to other workers by Dask's own serialisers, and are freed when Dask lets go of them.
+    Dask's own serialisers send them to other workers, and they are freed when Dask forgets the
+    task.
     """
     assert shared.data is not None
     assert shared.data.place is not None
@@ -231,7 +237,7 @@ def place(shared: SharedData) -> dict[str, Any]:
 
 
 def _aligned(buffer: Any) -> Any:
-    """Return a buffer with the same bytes that begins where arrays of numpy may."""
+    """The buffer, copied if it does not begin where numpy aligns arrays."""
     received = np.frombuffer(buffer, np.uint8)
     return buffer if received.ctypes.data % ALIGNMENT == 0 else received.copy()
 
@@ -239,19 +245,19 @@ def _aligned(buffer: Any) -> Any:
 def scatter(client: Any, data: Any, **options: Any) -> Any:
     """Scatter data to workers of a client, also from within a task of another cluster.
 
-    Dask would leave them on the worker that runs the task, which the client's scheduler may not
-    know; which worker that is it asks of the context.
+    Within a task, Dask would leave the data on the worker that runs it, which the client's
+    scheduler may not know. Dask looks that worker up in the context, so an empty context avoids it.
     """
     return Context().run(partial(client.scatter, data, hash=False, **options))
 
 
 def _single(X: Any, device: str) -> Any:
-    """Return single precision on a GPU; on a CPU the array as it is."""
+    """Single precision on a GPU; on a CPU the array as it is."""
     return X if device == "cpu" else X.astype(np.float32, copy=False)
 
 
 def to_device(array: np.ndarray, device: str) -> Any:
-    """Return ``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
+    """``array`` itself for ``"cpu"``, a cupy copy of it for ``"gpu"``."""
     if device == "cpu":
         return array
     import cupy
@@ -260,9 +266,9 @@ def to_device(array: np.ndarray, device: str) -> Any:
 
 
 def unused_in_pool() -> int | None:
-    """Return the bytes that RMM's pool here holds and no array has; None where there is no pool.
+    """Bytes that this process's RMM pool holds beyond its arrays; None where there is no pool.
 
-    Of a pool that dask-cuda made with ``rmm_track_allocations``.
+    Only for a pool that dask-cuda made with ``rmm_track_allocations``.
     """
     if "rmm" not in sys.modules:
         return None
@@ -276,5 +282,5 @@ def unused_in_pool() -> int | None:
 
 
 def to_host(array: Any) -> np.ndarray:
-    """Return a numpy array with the content of a numpy or cupy array."""
+    """A numpy or cupy array as a numpy array."""
     return array.get() if hasattr(array, "get") else array

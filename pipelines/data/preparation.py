@@ -1,6 +1,6 @@
-"""Preprocessing of tables with mixed columns into a matrix; a ``Scaling`` that learns more.
+"""Preprocessing of tables with mixed columns into a matrix, in place of a ``Scaling``.
 
-Whoever scales rows takes either: ``fit`` on training rows, then ``transform`` any.
+Both have the same interface: ``fit`` on training rows, then ``transform`` any rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.data.tables.preprocess import TablePreprocessor
 
     Fitted = FittedScaling | TablePreprocessor
-else:  # scikit-learn is not imported for a name
+else:  # importing scikit-learn for a type would be slow
     Fitted = Any
 
 
@@ -30,8 +30,11 @@ class Preparation:
     Attributes
     ----------
     kinds : Kinds
-    missing : see ``read_raw_table``
-    layout : names of the matrix's columns, those of all training rows; see ``TablePreprocessor``
+        Which columns are numbers, which are categories.
+    missing : {"impute", "drop", "refuse"}
+        See ``read_raw_table``.
+    layout : tuple of str
+        Names of the matrix's columns, those of all training rows; see ``TablePreprocessor``.
     """
 
     kinds: Kinds
@@ -41,13 +44,13 @@ class Preparation:
     learns: bool = True
 
     def fit(self, X: pd.DataFrame) -> TablePreprocessor:
-        """Learn from training rows alone, of ``RawTable.X``."""
+        """A preprocessor fitted on these training rows, given as ``RawTable.X``."""
         from pipelines.data.tables.preprocess import TablePreprocessor
 
         return TablePreprocessor(self.kinds, missing=self.missing, layout=self.layout).fit(X)
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the preprocessing."""
+        """The JSON-serialisable metadata of the preprocessing."""
         return {
             "kind": self.kind,
             "fitted_on": "training rows of each fold",
@@ -57,7 +60,7 @@ class Preparation:
 
 
 def fitted_from(arrays: dict[str, np.ndarray]) -> Fitted:
-    """Return what ``arrays`` of a fitted one gave.
+    """Rebuild a fitted scaling or preprocessor from what its method ``arrays`` returned.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Code that an option's value names: where it lies, and what it is by its content."""
+"""User code that an option names: where it is, and digests of its content."""
 
 from __future__ import annotations
 
@@ -17,42 +17,44 @@ from typing import Any
 
 from pipelines.data.user_files import USER_ERRORS
 
-# Where classes lie that go by short names: a run that names one of these names no code of others.
+# Packages whose classes have short names: a value that names one of these names no user code.
 KNOWN = ("sklearn.", "pipelines.svm.", "pipelines.nn.", "xgboost.")
-FILES = (".yaml", ".yml")  # that may name code
+FILES = (".yaml", ".yml")  # files that may name code
 OWN = tuple(Path(__file__).parents[2] / name for name in ("pipelines", "cluster_setup"))
-OBJECT = re.compile(r".*\.py:\w+|[\w.]+:\w+", re.DOTALL)  # as an option names one
+OBJECT = re.compile(r".*\.py:\w+|[\w.]+:\w+", re.DOTALL)  # how an option names an object
 
 
 def named_code(value: str | None) -> list[str]:
-    """Return the value if it names an object, ``FILE.py:NAME`` or ``package.module:NAME``."""
+    """The value in a list if it names an object, ``FILE.py:NAME`` or ``package.module:NAME``."""
     return [value] if value is not None and ":" in value else []
 
 
 def named_codes(values: Iterable[str]) -> list[str]:
-    """Return the values that name objects; see ``named_code``."""
+    """Those of the values that name objects; see ``named_code``."""
     return [value for value in values if named_code(value)]
 
 
 def absolute_name(value: str) -> str:
-    """Return ``FILE.py:NAME`` by its absolute path: workers find it, and a resumed run."""
+    """``FILE.py:NAME`` with an absolute path, so that workers find it, and a resumed run."""
     path, _, name = value.rpartition(":")
     return f"{expanded(path).absolute()}:{name}" if path.endswith(".py") else value
 
 
 def expanded(path: str) -> Path:
-    """Return a path from a home; from one that is not known as it is, and who opens it says so."""
+    """The path with ``~`` replaced by a home; unchanged for an unknown user."""
     return Path(os.path.expanduser(path))
 
 
 def is_known_class(name: str) -> bool:
-    """Return whether it is the import path of a class in a package that this program knows."""
+    """Whether a name is the import path of a class in a package that this program knows."""
     return name.startswith(KNOWN) and not name.endswith(FILES) and not {":", "/"} & set(name)
 
 
 def code_in(value: Any) -> Iterator[str]:
-    """Give the texts within a parameter's value that may name code, as ``network`` of an ensemble
-    does, or a file that names some."""
+    """The texts within a parameter's value that may name code, or a file that names some.
+
+    An example is the parameter ``network`` of an ensemble.
+    """
     if isinstance(value, str):
         if OBJECT.fullmatch(value) or value.endswith(FILES):
             yield value
@@ -64,16 +66,19 @@ def code_in(value: Any) -> Iterator[str]:
 
 
 def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the object of that name is by content.
+    """Digests and versions of the code that defines a named object.
 
     Parameters
     ----------
-    name : ``FILE.py:NAME``, ``package.module:NAME``, ``package.module.NAME`` or ``FILE.yaml``
+    name : str
+        ``FILE.py:NAME``, ``package.module:NAME``, ``package.module.NAME`` or ``FILE.yaml``.
 
     Returns
     -------
-    sources : SHA-256, in hex, of its module's file and of those files beside it that it imports
-    versions : of the distribution that it comes from, where it is installed
+    sources : dict of str to str
+        SHA-256, in hex, of its module's file and of those files beside it that it imports.
+    versions : dict of str to str
+        Version of the distribution that it comes from, if it is an installed one.
     """
     module, colon, _ = name.rpartition(":")
     if not colon:
@@ -84,12 +89,13 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     if name.endswith(FILES):
         return {Path(name).name: digest_of(expanded(name)) or ""}, {}
     top = module.partition(".")[0]
-    if top == "pipelines" and not name.startswith("pipelines.svm."):  # of networks
+    # A network: its results depend on the versions of torch and torchvision.
+    if top == "pipelines" and not name.startswith("pipelines.svm."):
         return {}, _versions("torch", "torchvision")
     if top == "sklearn" or name.startswith(KNOWN):
-        return {}, {}  # their versions are compared whatever is named
+        return {}, {}  # these versions are compared for every run
     origin: str | None = None
-    with suppress(*USER_ERRORS):  # what cannot be imported is refused where it is
+    with suppress(*USER_ERRORS):  # a module that cannot be imported is refused where it is used
         spec = importlib.util.find_spec(module)
         origin = spec.origin if spec is not None else None
     if origin is None or not Path(origin).is_file():
@@ -99,21 +105,23 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     folders += [*site.getsitepackages(), site.getusersitepackages()]
     if any(map(path.is_relative_to, folders)):
         return {}, _versions(*packages_distributions().get(top, ()))
+    # The folder that holds the top package, from which the module is imported.
     root = path.parents[module.count(".") + (path.name == "__init__.py")]
     packages = [root.joinpath(*module.split(".")[:n]) for n in range(1, module.count(".") + 1)]
     return _sources(path, root, *(package / "__init__.py" for package in packages)), {}
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the SHA-256, in hex, of a file; None where there is none that can be read."""
+    """SHA-256, in hex, of a file; None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError):  # a NUL in its name
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return None
 
 
 def _versions(*distributions: str) -> dict[str, str]:
+    """Versions of those distributions that are installed, without local parts."""
     versions = {}
     for name in distributions:
         with suppress(PackageNotFoundError):
@@ -122,7 +130,7 @@ def _versions(*distributions: str) -> dict[str, str]:
 
 
 def _sources(path: Path, root: Path, *other_paths: Path) -> dict[str, str]:
-    """Return digests of files and of all files below ``root`` that they import, by their paths."""
+    """Digests of files and of all files below ``root`` that they import, by path."""
     digests, todo = dict[str, str](), [path, *other_paths]
     while todo:
         source = todo.pop()
@@ -135,10 +143,10 @@ def _sources(path: Path, root: Path, *other_paths: Path) -> dict[str, str]:
 
 
 def _imported(source: Path, root: Path) -> Iterator[Path]:
-    """Give the files below ``root`` that may be what a source imports by a statement."""
+    """The files below ``root`` that a source may import by its import statements."""
     try:
         tree = ast.parse(source.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):  # whoever imports it says so
+    except (OSError, SyntaxError, ValueError, RecursionError):  # importing it will report the error
         return
     for node in ast.walk(tree):
         paths = list[Path]()
@@ -154,8 +162,8 @@ def _imported(source: Path, root: Path) -> Iterator[Path]:
             paths += [path / alias.name for path in paths for alias in node.names]
         for path in paths:
             if any(path.is_relative_to(folder) for folder in OWN):
-                continue  # this program, which is compared as a whole
-            # Importing a.b runs a, too.
+                continue  # this program's files are compared as a whole
+            # Importing a.b also runs the package a.
             for ancestor in (path, *path.parents):
                 files = ancestor.parent / f"{ancestor.name}.py", ancestor / "__init__.py"
                 yield from (file for file in files if file.is_relative_to(root) and file.is_file())

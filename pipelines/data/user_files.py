@@ -1,4 +1,4 @@
-"""Files and code of the user's that an option names: loaded here, whatever they raise."""
+"""User files and code that an option names: loaded here, whatever they raise."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from pipelines.errors import InputError, opt
 
-# What code of the user's may raise: ``sys.exit`` in it must not end a run, or a worker.
+# What user code may raise: a ``sys.exit`` in it must not end a run, or a worker.
 USER_ERRORS = (Exception, SystemExit)
 
 
 def load_object(option: str, name: str) -> Any:
-    """Return what ``package.module:NAME`` or ``FILE.py:NAME`` names.
+    """The object that ``package.module:NAME`` or ``FILE.py:NAME`` names.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def load_object(option: str, name: str) -> Any:
 
 
 def read_user_yaml(path: str | Path, must_be: str) -> Any:
-    """Read a YAML file; ``must_be`` begins the message of the InputError of an unreadable one."""
+    """Read a YAML file; ``must_be`` begins the message of the InputError if that fails."""
     from cluster_setup import yaml_files
 
     try:

@@ -1,4 +1,4 @@
-"""``pleasingly export RUN --to FORMAT``: the model of a run for other programs, checked first."""
+"""The command ``pleasingly export RUN``, which writes a model for other programs and checks it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Options:
     )
 
     def check(self) -> None:
-        """Refuse a file whose name says another format."""
+        """Raise InputError for an output file whose suffix is of another format."""
         suffixes = SUFFIXES[self.to]
         if self.output is not None and self.output.suffix not in suffixes:
             raise InputError(
@@ -67,7 +67,18 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Export a model; the exit status: 0, 1 (it does not answer the same) or 2 (bad input)."""
+    """Export a model: the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        By default the arguments of the command line.
+
+    Returns
+    -------
+    int
+        0; 1 if the exported model does not predict the same; 2 for bad input.
+    """
     from pipelines.run.job import exit_status
 
     return exit_status("export", partial(_export, argv))
@@ -110,7 +121,7 @@ def _export(argv: Sequence[str] | None) -> None:
 
 
 def _need(format: str) -> None:
-    """Refuse a format whose packages are not installed."""
+    """Raise InputError if a package that a format needs is not installed."""
     from cluster_setup.installation import install_line
 
     for package in ("onnx", "onnxruntime", "skl2onnx") if format == "onnx" else ():
@@ -122,7 +133,10 @@ def _need(format: str) -> None:
 
 
 def _open(options: Options) -> tuple[Exported, Any, str]:
-    """The model of a run, the rows to ask it about, and what is said of them."""
+    """The model of a run, the rows on which it is checked, and the words for them.
+
+    If the test rows cannot be read any more, support vectors take their place.
+    """
     from pipelines.export.rows import rows_of_test, unreadable_data_error
     from pipelines.run.predict import load_model
     from pipelines.run_folder.record import Record, read_record
@@ -169,7 +183,13 @@ def _open(options: Options) -> tuple[Exported, Any, str]:
 
 
 def _ensemble(run: Path, record: Record) -> Any:
-    """All members that a run of ``nn_bagging`` has finished."""
+    """The ensemble of all members that a run of ``nn_bagging`` has finished.
+
+    Raises
+    ------
+    InputError
+        There is none, or they are networks of the user's own code.
+    """
     from pipelines.bagging.members import READ, MemberFiles
     from pipelines.nn.member import Ensemble
     from pipelines.nn.settings import need_torch
@@ -193,7 +213,7 @@ def _ensemble(run: Path, record: Record) -> Any:
 
 
 def _about(run: Path, record: Record) -> dict[str, Any]:
-    """Metadata of the exported file."""
+    """The metadata that the exported file gets."""
     import pipelines
 
     table = record.dataset.table
@@ -214,12 +234,33 @@ def _about(run: Path, record: Record) -> dict[str, Any]:
 def _write(
     format: str, exported: Exported, path: Path, about: dict[str, Any], rows: Any, reference: Any
 ) -> tuple[list[str], str]:
-    """Write a model and read it again: what is to be said of it, and how it agrees.
+    """Write a model, read it again, and compare its predictions.
+
+    Parameters
+    ----------
+    format : str
+        A key of ``SUFFIXES``.
+    exported : Exported
+    path : Path
+        Is replaced.
+    about : dict
+        Metadata for the file.
+    rows : array or frame
+        On which predictions are compared.
+    reference : Answers
+        The predictions of the run's own model on these rows.
+
+    Returns
+    -------
+    notes : list of str
+        What the user should know of the exported model.
+    agreement : str
+        How it agrees with the run's own, in words.
 
     Raises
     ------
     RunStopped
-        It does not answer as the model does.
+        It does not predict what the run's own model predicts.
     """
     from pipelines.export.check import answers_of_onnx, compare_answers
 

@@ -1,4 +1,4 @@
-"""What a model says of rows, and how far an exported one is from it."""
+"""The predictions of a model, and how far those of an exported one are from them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from pipelines.errors import error_line
 from pipelines.export.graph import feed, labels_of
 from pipelines.run.errors import RunStopped
 
-TOLERANCE = 1e-5  # of probabilities; of other numbers, of the largest of them
-BLOCK = 4096  # rows
+TOLERANCE = 1e-5  # absolute for probabilities; for other numbers relative to the largest
+BLOCK = 4096  # rows predicted at once
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model says of rows.
+    """The predictions of a model for some rows.
 
     Attributes
     ----------
-    labels : of shape (n_rows,); None where the target is numbers
-    values : by the name of the output: probabilities or decision of shape (n_rows, n_classes), or
-        prediction of shape (n_rows,)
+    labels : array of shape (n_rows,) or None
+        None in a regression.
+    values : mapping of arrays by str
+        By the name of the output: "probabilities", "decision" or "votes" of shape
+        (n_rows, n_classes), or "prediction" of shape (n_rows,).
     """
 
     labels: np.ndarray | None
@@ -33,11 +35,21 @@ class Answers:
 
     @classmethod
     def of_codes(cls, classes: np.ndarray, codes: np.ndarray, **values: np.ndarray) -> Answers:
+        """Predictions whose labels are given by class codes, in the types that ONNX has."""
         return cls(labels_of(np.asarray(classes))[codes], values)
 
 
 def compare_answers(reference: Answers, exported: Answers) -> str:
-    """How an exported model's answers agree with the model's own, in words.
+    """How the predictions of an exported model agree with those of the run's own, in words.
+
+    Outputs that the exported model lacks are not compared.
+
+    Parameters
+    ----------
+    reference : Answers
+        Of the run's own model.
+    exported : Answers
+        For the same rows.
 
     Raises
     ------
@@ -55,7 +67,7 @@ def compare_answers(reference: Answers, exported: Answers) -> str:
             continue
         exported_values = exported.values[name]
         unit = 1.0 if name == "probabilities" else float(np.abs(values).max(initial=1.0))
-        # A number that is none on both sides is equal.
+        # NaN on both sides counts as equal.
         difference = np.abs(np.nan_to_num(exported_values) - np.nan_to_num(values)).max(initial=0.0)
         deviation = (
             float(difference) / unit
@@ -79,11 +91,26 @@ def compare_answers(reference: Answers, exported: Answers) -> str:
 
 
 def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
-    """Ask ONNX Runtime, on a CPU, about rows."""
+    """The predictions of an ONNX model, by ONNX Runtime on a CPU.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the file.
+    X : array or frame
+        Rows as the run read them.
+    images : bool
+        Whether rows are pixels.
+
+    Raises
+    ------
+    RunStopped
+        ONNX Runtime cannot load or run the model.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # warnings are of its own optimisations
+    options.log_severity_level = 3  # errors alone: warnings concern its own optimisations
     on_cpu = ["CPUExecutionProvider"]
     try:
         session = onnxruntime.InferenceSession(content, options, providers=on_cpu)
@@ -93,7 +120,7 @@ def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
             session.run(outputs, feed(take_rows(X, slice(start, start + BLOCK)), names, images))
             for start in range(0, len(X), BLOCK)
         ]
-    except Exception as error:  # ONNX Runtime's have no class in common
+    except Exception as error:  # ONNX Runtime's errors have no other class in common
         raise RunStopped(
             f"ONNX Runtime cannot run the exported model ({error_line(error)}); nothing was written"
         ) from None

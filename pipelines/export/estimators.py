@@ -1,4 +1,4 @@
-"""An estimator of ``cross_validate``: by skl2onnx, and as it is."""
+"""An estimator of ``cross_validate``, exported by skl2onnx or as it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipelines.svm.path_estimator import PathEstimator
 
 
 class ExportedEstimator(Exported):
-    """The model of a run of ``cross_validate``."""
+    """The model of a run of ``cross_validate``; attributes are those of ``Exported``."""
 
     model: FittedEstimator
 
@@ -33,7 +33,7 @@ class ExportedEstimator(Exported):
         values: dict[str, np.ndarray] = {}
         known_codes = getattr(model.estimator, "classes_", None)
         if known_codes is not None and hasattr(model, "predict_proba"):
-            # A column for each class; those that no training row had are 0.
+            # A column for each class; classes without a training row have probability 0.
             probabilities = np.zeros((len(codes), len(model.classes_)))
             probabilities[:, np.asarray(known_codes)] = model.predict_proba(X)
             values["probabilities"] = probabilities
@@ -43,7 +43,7 @@ class ExportedEstimator(Exported):
 
     @property
     def _steps(self) -> tuple[Any, list[Any]]:
-        """What prepares the rows, a fitted scaling or None, and the estimators behind it."""
+        """The fitted preparation of the rows, or None, and the steps of the estimator behind it."""
         estimator = self.model.estimator
         steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
         steps = [step for step in steps if step is not None and step != "passthrough"]
@@ -97,7 +97,7 @@ class ExportedEstimator(Exported):
             return model, []
         labelled_model = copy.deepcopy(model)
         final = last_step(labelled_model)
-        try:  # most take the label from there
+        try:  # most classifiers predict by indexing this attribute
             final.classes_ = classes[final.classes_]
             if np.array_equal(labelled_model.predict(X), classes[model.predict(X)]):
                 return labelled_model, []
@@ -124,12 +124,18 @@ def _machine_of(estimator: Any, classes: np.ndarray | None) -> Any:
 
 
 def _converted(steps: list[Any], width: int) -> Any:
-    """Fitted steps by skl2onnx, in double precision.
+    """Convert fitted steps by skl2onnx, in double precision.
+
+    Parameters
+    ----------
+    steps : list of estimators
+    width : int
+        Features of a row.
 
     Raises
     ------
     InputError
-        It has no converter for one.
+        skl2onnx has no converter for a step.
     """
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import DoubleTensorType
@@ -149,7 +155,7 @@ def _converted(steps: list[Any], width: int) -> Any:
                 target_opset={"": OPSET, "ai.onnx.ml": OPSET_ML},
                 options=options,
             )
-    except Exception as error:  # of many kinds, for each estimator others
+    except Exception as error:  # each converter raises others
         names = ", ".join(type(step).__name__ for step in steps)
         raise InputError(
             f"{opt('to', 'onnx')} must be a model that skl2onnx converts, got {names} "

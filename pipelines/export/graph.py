@@ -1,4 +1,4 @@
-"""A graph of ONNX in the making, and what each kind of model begins and ends with."""
+"""A builder for ONNX graphs, and the inputs and outputs that all exported models have."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from pipelines.data.preparation import Fitted
 from pipelines.data.scaling import FittedScaling
 from pipelines.errors import InputError, opt
 
-# ONNX Runtime has them since 1.14, of 2023; torch writes no lower one.
+# ONNX Runtime has these since 1.14, of 2023; torch writes no lower version.
 OPSET, OPSET_ML, IR_VERSION = 18, 3, 8
 FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 BOOL, STRING = TensorProto.BOOL, TensorProto.STRING
-MOST_BYTES = 2**31 - 2**20  # of a file of protocol buffers
+MOST_BYTES = 2**31 - 2**20  # of constants: a protocol buffer has at most 2 GiB
 OUTPUTS = ("label", "probabilities", "decision", "votes", "prediction")
 
 
 class OnnxGraph:
-    """Nodes, constants, inputs and outputs; ``model`` puts them together."""
+    """Nodes, constants, inputs and outputs of an ONNX graph; ``model`` assembles them.
+
+    Methods that add an operator return the name of its output, which others take as an input.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -38,7 +41,7 @@ class OnnxGraph:
         return f"pleasingly.{self._n_names}"
 
     def constant(self, values: Any, dtype: Any = None) -> str:
-        """Name of an array's tensor."""
+        """Add an array as a constant: its name."""
         name = self._name()
         array = np.ascontiguousarray(np.asarray(values, dtype))
         if array.dtype.kind == "U":
@@ -48,40 +51,54 @@ class OnnxGraph:
         return name
 
     def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Name of the one output of an operator."""
+        """Add an operator with one output: the name of the output.
+
+        Parameters
+        ----------
+        op_type : str
+            ONNX's name of the operator.
+        *inputs : str
+            Names of its inputs.
+        domain : str, default ""
+            ONNX's standard operators by default.
+        **attributes
+            Of the operator.
+        """
         name = self._name()
         self.nodes.append(helper.make_node(op_type, inputs, [name], domain=domain, **attributes))
         return name
 
     def cast(self, name: str, dtype: int) -> str:
+        """Add a cast to an ONNX type, such as ``DOUBLE``: the name of its output."""
         return self.op("Cast", name, to=dtype)
 
     def sum(self, name: str, axis: int, keep: bool = False) -> str:
+        """Add a sum along an axis, which is kept with length 1 if asked: the name of its output."""
         return self.op("ReduceSum", name, self.constant([axis], np.int64), keepdims=int(keep))
 
     def argmax(self, name: str) -> str:
-        """Place of the largest value along the last axis, of equal ones the first: int64."""
+        """Add the int64 index of the largest value along the last axis; of equal ones the first."""
         return self.op("ArgMax", name, axis=-1, keepdims=0)
 
     def input(self, name: str, dtype: int, width: int) -> str:
-        """Name of an input of shape (n_rows, width)."""
+        """Add an input of shape (n_rows, width): its name; see ``input_name``."""
         name = input_name(name)
         self.inputs.append(helper.make_tensor_value_info(name, dtype, ["n_rows", width]))
         return name
 
     def output(self, source: str, name: str, dtype: int, *shape: int) -> None:
-        """Let what ``source`` names be an output, of shape (n_rows, \\*shape)."""
+        """Make the tensor ``source`` an output of the graph, of shape (n_rows, \\*shape)."""
         self.nodes.append(helper.make_node("Identity", [source], [name]))
         self.outputs.append(helper.make_tensor_value_info(name, dtype, ["n_rows", *shape]))
 
     def label(self, codes: str, classes: np.ndarray) -> None:
-        """Add the output ``label``: int64 where labels are integers, else their text."""
+        """Add the output ``label`` by class codes: int64 if labels are integers, else text."""
         labels = labels_of(classes)
         dtype = INT64 if labels.dtype.kind == "i" else STRING
         self.output(self.op("Gather", self.constant(labels), codes), "label", dtype)
 
     def inline(self, model: Any, *sources: str) -> list[str]:
-        """Add another model's graph on these inputs: the names of its outputs."""
+        """Add the graph of another model, with these tensors as inputs: names of its outputs."""
         model = inliner.inline_local_functions(model)
         prefix = f"{self._name()}."
         graph = compose.add_prefix(model, prefix).graph
@@ -94,12 +111,17 @@ class OnnxGraph:
         return [output.name for output in graph.output]
 
     def model(self, about: Mapping[str, Any]) -> bytes:
-        """The content of the file.
+        """The checked model as the content of a file.
+
+        Parameters
+        ----------
+        about : mapping
+            Metadata properties of the model; what is not text becomes JSON.
 
         Raises
         ------
         InputError
-            It is larger than a file of ONNX may be.
+            It is larger than an ONNX file may be.
         """
         n_bytes = sum(constant.ByteSize() for constant in self.constants)
         if n_bytes > MOST_BYTES:
@@ -128,30 +150,45 @@ class OnnxGraph:
 
 
 def input_name(column: str) -> str:
-    """The input of a table's column: its name, unless an output has that."""
+    """The name of the input for a table's column: that of the column, unless an output has it."""
     return f"column {column}" if column in OUTPUTS else column
 
 
 def labels_of(classes: np.ndarray) -> np.ndarray:
-    """Labels as ONNX can hold them: int64, or text."""
+    """Labels in a type that ONNX has: int64 or text."""
     if classes.dtype.kind in "iu":
         return classes.astype(np.int64)
     return np.array([str(label) for label in classes], dtype=str)
 
 
 def prepared(graph: OnnxGraph, scaling: Fitted | None, n_features: int, images: bool) -> str:
-    """Add the inputs and what scales them: what ``scaling.transform`` gives, of its dtype.
+    """Add the inputs of a graph and their scaling, as ``scaling.transform`` does it.
 
-    A table with categories or missing cells has an input of shape (n_rows, 1) for each column,
-    others have one, ``X`` of shape (n_rows, n_features): float32 of images, float64 of numbers.
+    A table with categories or missing cells has an input of shape (n_rows, 1) for each column.
+    Others have the input ``X`` of shape (n_rows, n_features): float32 for images, float64 for
+    numbers. Members of an ensemble share the inputs.
+
+    Parameters
+    ----------
+    graph : OnnxGraph
+    scaling : Fitted or None
+        The fitted scaling or preparation.
+    n_features : int
+    images : bool
+        Whether rows are pixels.
+
+    Returns
+    -------
+    str
+        The name of the scaled rows.
     """
     if scaling is not None and not isinstance(scaling, FittedScaling):
         return _table(graph, scaling)
-    is_there = any(info.name == "X" for info in graph.inputs)  # of an earlier member
+    is_there = any(info.name == "X" for info in graph.inputs)  # an earlier member added it
     rows = "X" if is_there else graph.input("X", FLOAT if images else DOUBLE, n_features)
     if scaling is None:
         return rows
-    # As numpy has it: constants, of images, in single precision, arrays in double precision.
+    # As in numpy: images are scaled by a float in single precision, by an array in double.
     parts = scaling.center, scaling.scale
     single = images and all(isinstance(part, float) for part in parts)
     for op_type, part in zip(("Sub", "Div"), parts, strict=True):
@@ -163,9 +200,13 @@ def prepared(graph: OnnxGraph, scaling: Fitted | None, n_features: int, images: 
 
 
 def _table(graph: OnnxGraph, preparation: Any) -> str:
-    """Add what a ``TablePreprocessor`` does: float32 of shape (n_rows, n_columns_out)."""
+    """Add what a fitted ``TablePreprocessor`` does: the name of its float32 output.
+
+    It imputes and standardises numbers, marks missing cells, and encodes categories one-hot. The
+    output has the shape (n_rows, n_columns_out).
+    """
     kinds, fitted = preparation.kinds, preparation.columns_.named_transformers_
-    input_names = {info.name for info in graph.inputs}  # of an earlier member
+    input_names = {info.name for info in graph.inputs}  # those that an earlier member added
     parts = []
 
     def column(name: str, dtype: int) -> str:
@@ -200,7 +241,7 @@ def _table(graph: OnnxGraph, preparation: Any) -> str:
     columns = list(preparation.layout or ())
     if columns in ([], names):
         return rows
-    # A column of the layout that the training rows lacked is 0 in every row.
+    # A column of the layout that this member's training rows lacked is 0 in every row.
     zeros = graph.op(
         "Mul",
         graph.op("Slice", rows, *map(graph.constant, ([0], [1], [1]))),
@@ -212,11 +253,22 @@ def _table(graph: OnnxGraph, preparation: Any) -> str:
 
 
 def feed(X: Any, names: Sequence[str], images: bool) -> dict[str, np.ndarray]:
-    """What the inputs of such a graph are given for rows as a run reads them.
+    """The inputs of an exported model for rows as a run reads them.
+
+    A missing number is NaN, a missing category is empty text.
 
     Parameters
     ----------
-    names : of the inputs; a missing number is NaN, a missing category is empty text
+    X : array or frame
+    names : sequence of str
+        Of the model's inputs.
+    images : bool
+        Whether rows are pixels.
+
+    Returns
+    -------
+    dict
+        An array for each input.
     """
     if [*names] == ["X"] and not hasattr(X, "columns"):
         return {"X": np.asarray(X, np.float32 if images else np.float64)}

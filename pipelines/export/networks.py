@@ -1,4 +1,4 @@
-"""An ensemble of networks as one graph: preparation, members, vote."""
+"""An ensemble of networks as one ONNX graph: preparation, members and vote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ExportedEnsemble(Exported):
-    """The members of a run of ``nn_bagging``, and their vote."""
+    """The ensemble of a run of ``nn_bagging``; attributes are those of ``Exported``."""
 
     model: Ensemble
 
@@ -73,7 +73,15 @@ class ExportedEnsemble(Exported):
 
 
 def add_vote(graph: OnnxGraph, outputs: str, ensemble: Ensemble) -> None:
-    """Add the vote of ``reduce_members`` on outputs of shape (n_members, n_rows, n_outputs)."""
+    """Add the vote of an ensemble, as ``reduce_members`` counts it, and the graph's outputs.
+
+    Parameters
+    ----------
+    graph : OnnxGraph
+    outputs : str
+        The members' outputs, of shape (n_members, n_rows, n_outputs).
+    ensemble : Ensemble
+    """
     members, n_classes = ensemble.members, len(ensemble.classes_)
     outputs, axes = graph.cast(outputs, DOUBLE), graph.constant([0], np.int64)
     if members[0].inputs.is_regression:
@@ -97,10 +105,10 @@ def add_vote(graph: OnnxGraph, outputs: str, ensemble: Ensemble) -> None:
 
 
 def _networks_to_onnx(members: Sequence[Member]) -> Any:
-    """The networks of all members as one ONNX model: scaled rows of each, to their outputs.
+    """Convert the networks of all members to one ONNX model.
 
-    The outputs, of shape (n_members, n_rows, n_outputs), are softmax certainties, or scaled
-    targets.
+    Its inputs are the scaled rows of each member. Its output, of shape
+    (n_members, n_rows, n_outputs), has softmax probabilities, or scaled targets.
     """
     import torch
     from torch import nn
@@ -122,7 +130,8 @@ def _networks_to_onnx(members: Sequence[Member]) -> Any:
             for member in members:
                 network = make_network(member.spec, member.inputs)
                 weights = {name: torch.tensor(array) for name, array in member.weights.items()}
-                network.load_state_dict(weights, strict=False)  # but for counters of batches
+                # Not strict: the counters of batch normalisation are not stored.
+                network.load_state_dict(weights, strict=False)
                 self.networks.append(network.double() if _is_double(member) else network)
 
         def forward(self, *rows: torch.Tensor) -> torch.Tensor:
@@ -141,7 +150,7 @@ def _networks_to_onnx(members: Sequence[Member]) -> Any:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own inside
+            warnings.simplefilter("ignore")  # they concern the exporter's own code
             program = torch.onnx.export(
                 Networks().eval(),
                 example_rows,
@@ -157,5 +166,5 @@ def _networks_to_onnx(members: Sequence[Member]) -> Any:
 
 
 def _is_double(member: Member) -> bool:
-    """Whether a member is asked in double precision, as ``Member.predict`` does."""
+    """Whether a member predicts in double precision, as in ``Member.predict``."""
     return member.target is not None and member.spec.network in ("mlp", "table")

@@ -1,4 +1,4 @@
-"""What every exported model has, whatever its kind."""
+"""The interface of exported models, and the parts that they have in common."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from pipelines.run_folder.record import Record
 
 @dataclass(frozen=True, eq=False)
 class Exported(ABC):
-    """A run's model on its way to other programs.
+    """The model of a run, in the forms in which it can be exported.
 
     Attributes
     ----------
-    model : as ``Job.load_model`` gives it
-    record : of the run
-    images : whether rows are pixels, uint8, and no numbers or features
+    model : estimator
+        As ``Job.load_model`` gives it.
+    record : Record
+        ``run.json`` of the run.
+    images : bool
+        Whether rows are pixels (uint8), and not numbers or features.
     """
 
     model: Any
@@ -34,43 +37,67 @@ class Exported(ABC):
 
     @abstractmethod
     def answers(self, X: Any) -> Answers:
-        """What the model itself says of rows as the run read them."""
+        """The predictions of the model itself, for rows as the run read them."""
 
     @abstractmethod
     def graph(self) -> OnnxGraph:
-        """The model as a graph of ONNX, scaling and preparation included."""
+        """The model as an ONNX graph, with scaling and preparation."""
 
     @abstractmethod
     def plain(self, X: Any) -> tuple[Any, list[str]]:
-        """The model by scikit-learn's own classes alone, and what is to be said of that."""
+        """The model in scikit-learn's own classes alone, and notes on how it differs.
+
+        Parameters
+        ----------
+        X : array or frame
+            Rows on which labels can be tried.
+        """
 
     @abstractmethod
     def write_arrays(self, path: Path, about: dict[str, Any]) -> None:
-        """Write arrays and metadata as safetensors."""
+        """Write the model's arrays, and metadata, to a safetensors file."""
 
     @abstractmethod
     def read_arrays(self, path: Path) -> Exported:
-        """The model as it is read from what ``write_arrays`` wrote."""
+        """Read a model from a file that ``write_arrays`` wrote."""
 
     def own_rows(self) -> np.ndarray | None:
-        """Rows that the model itself holds, for where the data are gone; None of most."""
+        """Rows that the model itself has, for a check without the data; None for most models."""
         return None
 
     @property
     def note(self) -> str:
-        """What of the run's answers is left out, in a line; empty for nothing."""
+        """A line on what of the run's predictions is left out; empty if nothing is."""
         return ""
 
 
 def as_class_columns(values: np.ndarray) -> np.ndarray:
-    """Decision values with a column for each class, as ``predict`` writes them."""
+    """Decision values with a column for each class; a machine of two classes has one value."""
     return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 
 def plain_preparation(
     scaling: Fitted | None, n_features: int, images: bool
 ) -> list[tuple[str, Any]]:
-    """Steps of scikit-learn's own classes that do what a fitted scaling does."""
+    """Steps of scikit-learn's own classes that do what a fitted scaling or preparation does.
+
+    Parameters
+    ----------
+    scaling : Fitted or None
+    n_features : int
+    images : bool
+        Whether rows are pixels.
+
+    Returns
+    -------
+    list of (name, transformer)
+        For a ``Pipeline``.
+
+    Raises
+    ------
+    InputError
+        The columns of a table are not those of its training rows.
+    """
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     if scaling is None:
@@ -82,10 +109,10 @@ def plain_preparation(
                 f"{opt('to', 'sklearn')} needs a table whose columns are those of the training "
                 f"rows, got {len(layout)} for {len(names)}; use {opt('to', 'onnx')}"
             )
-        # Rounded as this program does.
+        # This program predicts on float32 rows; rounding must be the same.
         single = FunctionTransformer(np.asarray, kw_args={"dtype": "float32"})
         return [("prepare", scaling.columns_), ("single", single)]
-    # As numpy has it: constants, of images, in single precision, arrays in double precision.
+    # As in numpy: images are scaled by a float in single precision, by an array in double.
     single = images and isinstance(scaling.center, float)
     dtype = np.float32 if single else np.float64
     scaler = StandardScaler()

@@ -1,4 +1,4 @@
-"""Files that scikit-learn alone reads: a pickle, or skops's."""
+"""Files that need only scikit-learn to be read: a pickle or a skops file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OURS = ("pipelines", "cluster_setup")
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads a pickle that needs none of this program."""
+    """Loads a pickle, and raises InputError if it refers to this package."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] in OURS:
@@ -34,7 +34,7 @@ def _needs_package_error(name: str, format: str) -> InputError:
 
 
 def write_plain(path: Path, model: Any, format: str) -> None:
-    """Write a fitted estimator."""
+    """Write a fitted estimator, as a pickle ("sklearn") or with skops."""
     if format == "skops":
         content = skops_io().dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
         path.write_bytes(content)
@@ -49,7 +49,7 @@ def load_plain(path: Path, format: str) -> Any:
     Raises
     ------
     InputError
-        It needs this package.
+        The estimator needs this package, or skops cannot store it.
     """
     if format == "sklearn":
         with path.open("rb") as file:
@@ -69,7 +69,16 @@ def load_plain(path: Path, format: str) -> Any:
 
 
 def answers_of_plain(model: Any, exported: Exported, X: Any) -> Answers:
-    """What a fitted estimator says of rows as the run read them."""
+    """The predictions of an exported estimator, for rows as the run read them.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, as ``load_plain`` gives it.
+    exported : Exported
+        Of the run's own model.
+    X : array or frame
+    """
     predicted = np.asarray(model.predict(X))
     classes = exported.model.classes_ if hasattr(exported.model, "classes_") else None
     if classes is None:
@@ -87,7 +96,7 @@ def answers_of_plain(model: Any, exported: Exported, X: Any) -> Answers:
 
 
 def predicts_codes(model: Any, classes: np.ndarray) -> bool:
-    """Whether a fitted classifier predicts numbers of classes, from 0, in place of labels."""
+    """Whether a fitted classifier predicts class codes, from 0, in place of the labels."""
     known_classes = np.asarray(getattr(model, "classes_", np.arange(len(classes))))
     return (
         not np.isin(known_classes, classes).all()

@@ -1,4 +1,4 @@
-"""The rows on which an exported model is held against the run's own."""
+"""The rows on which an exported model is compared with the run's own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,28 @@ from pipelines.run_folder.record import Record
 def rows_of_test(
     job: type[Job[Any]], metadata: dict[str, Any], record: Record, dataset: str | None
 ) -> tuple[Any, str]:
-    """The test rows of a run, read again by its own options, and what is to be said of them.
+    """Read the test rows of a run again, with the run's own options.
 
     Parameters
     ----------
-    metadata, record : ``run.json`` as it stands, and by its schema
-    dataset : where the data are by now; as the run had it by default
+    job : type of Job
+        Of the command of the run.
+    metadata, record : dict, Record
+        ``run.json`` as it is stored, and parsed by its schema.
+    dataset : str or None
+        The path of the data if they have moved; by default that of the run.
+
+    Returns
+    -------
+    X : array or frame
+        The test rows.
+    words : str
+        How many they are, and whether the data have changed since the run.
 
     Raises
     ------
     InputError
-        The data cannot be read.
+        The data cannot be read, have no test rows, or are not of the run's form.
     """
     options_type = job.options_class
     names = {field.name for field in fields(options_type)}
@@ -56,10 +67,10 @@ def rows_of_test(
         assert features is not None
         X = features.extractor.features(X, data.image_shape)
     elif hasattr(X, "shape") and not hasattr(X, "iloc"):
-        X = X[:]  # of a stream, the rows in memory
+        X = X[:]  # reads streamed rows into memory
     if hasattr(X, "columns"):
         fits = bool(record.dataset.columns) and {*record.dataset.columns} <= {*X.columns}
-    else:  # features of images are as many as their extractor makes
+    else:  # the extractor decides how many features images have
         fits = getattr(options, "features", None) is not None or math.prod(X.shape[1:]) == (
             record.dataset.n_features or X.shape[1]
         )
@@ -69,7 +80,7 @@ def rows_of_test(
 
 
 def unreadable_data_error(error: Exception) -> InputError:
-    """The refusal of a model that cannot be checked."""
+    """The error for a model that cannot be checked, as its test rows cannot be read."""
     text = error.flagged() if isinstance(error, InputError) else str(error)
     return InputError(
         f"{opt('dataset')} must name the data of the run, on whose test rows the exported model is "

@@ -1,4 +1,4 @@
-"""A kernel machine as a graph in double precision, and as plain scikit-learn."""
+"""A kernel machine as an ONNX graph in double precision, and as a pipeline of scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Machine = KernelMachine | KernelRegressor
 
 
 class ExportedMachine(Exported):
-    """The model of a run of ``svm_grid``."""
+    """The model of a run of ``svm_grid``; attributes are those of ``Exported``."""
 
     model: Machine
 
@@ -34,7 +34,7 @@ class ExportedMachine(Exported):
         return Answers.of_codes(machine.classes_, machine.predict_codes(X), **values)
 
     def own_rows(self) -> np.ndarray | None:
-        """Its support vectors before they were scaled; None of a table with categories."""
+        """The support vectors before scaling; None for a table with categories."""
         machine = self.model
         if not isinstance(machine.scaling, FittedScaling):
             return None
@@ -71,12 +71,20 @@ class ExportedMachine(Exported):
 
 
 def add_machine(graph: OnnxGraph, rows: str, machine: Machine) -> None:
-    """Add a machine's kernel, votes and calibration, and its outputs, all in double precision.
+    """Add a machine's kernel, votes and calibration, and the graph's outputs.
 
-    ONNX has an operator for SVMs, which is in single precision and flips labels near a border.
+    Everything is in double precision. ONNX's own operator for SVMs computes in single precision,
+    which changes labels near a decision boundary.
+
+    Parameters
+    ----------
+    graph : OnnxGraph
+    rows : str
+        The name of the scaled rows.
+    machine : KernelMachine or KernelRegressor
     """
     kernel = machine.kernel.at(machine.gamma)
-    # Pixels were scaled in single precision, and are stored so.
+    # Support vectors of images are stored in single precision, in which pixels were scaled.
     support = machine.support_vectors.astype(np.float64)
     centre = kernel.centre(support)
     rows, vectors = graph.cast(rows, DOUBLE), graph.constant(machine.support_vectors)
@@ -117,7 +125,8 @@ def add_machine(graph: OnnxGraph, rows: str, machine: Machine) -> None:
             graph.cast(graph.op(op_type, values, graph.constant(0.0)), DOUBLE)
             for op_type in ("Greater", "Less")
         )
-        # Who wins a pair: of labels with a value above 0, of decision values with one not below.
+        # A pair at exactly 0 votes for its second class in labels, for its first in decision
+        # values, as in ``KernelMachine``.
         codes = _votes(graph, codes, first, second)
         votes = _votes(graph, is_below, second, first)
         sums = graph.op("MatMul", values, graph.constant(first - second))
@@ -149,23 +158,43 @@ def add_machine(graph: OnnxGraph, rows: str, machine: Machine) -> None:
 
 
 def pair_matrices(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which class is the first, and which the second, of each pair: (n_pairs, n_classes)."""
+    """One-hot rows of the first and of the second class of each pair: (n_pairs, n_classes) each."""
     pairs = np.array([*combinations(range(n_classes), 2)])
     first, second = (np.eye(n_classes)[pairs[:, side]] for side in (0, 1))
     return first, second
 
 
 def _votes(graph: OnnxGraph, wins: str, winner: np.ndarray, loser: np.ndarray) -> str:
-    """Votes for each class: a pair's ``winner`` has one where ``wins`` is 1, else its ``loser``."""
+    """Votes for each class: a pair votes for its ``winner`` if ``wins`` is 1, else its ``loser``.
+
+    Parameters
+    ----------
+    graph : OnnxGraph
+    wins : str
+        The name of a tensor of 0 and 1, of shape (n_rows, n_pairs).
+    winner, loser : arrays of shape (n_pairs, n_classes)
+        One-hot.
+    """
     votes = graph.op("MatMul", wins, graph.constant(winner - loser))
     return graph.op("Add", votes, graph.constant(loser.sum(axis=0)))
 
 
 def plain_machine(machine: Machine, images: bool = False) -> Any:
-    """The same as a fitted pipeline of scikit-learn's own classes, by their public attributes.
+    """A kernel machine as a fitted pipeline of scikit-learn's own classes.
 
-    ``Nystroem`` gives the kernel between rows and its components times a matrix: here the support
-    vectors and their coefficients. What follows adds intercepts, counts votes and takes the class.
+    Their fitted attributes are set directly. ``Nystroem`` computes the kernel between rows and its
+    components, times a matrix: here the support vectors and their coefficients. The steps behind it
+    add the intercepts, count the votes and choose the class.
+
+    Parameters
+    ----------
+    machine : KernelMachine or KernelRegressor
+    images : bool, default False
+        Whether rows are pixels.
+
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
     """
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import LinearRegression
@@ -206,7 +235,7 @@ def plain_machine(machine: Machine, images: bool = False) -> Any:
         wins.n_features_in_ = n_problems
         steps.append(("pairs", wins))
         classifier.coef_, classifier.intercept_ = (first - second).T, second.sum(axis=0)
-        if n_classes == 2:  # of which a value above 0 speaks for the second
+        if n_classes == 2:  # LinearSVC has one value then; above 0 it means the second class
             classifier.coef_, classifier.intercept_ = np.array([[-1.0]]), np.array([0.5])
     classifier.classes_, classifier.n_features_in_ = machine.classes_, n_problems
     return Pipeline([*steps, ("votes", classifier)])

@@ -1,4 +1,4 @@
-"""PageRank: graphs, the power iteration on one machine, on many workers and on GPUs."""
+"""PageRank: graphs, and the power iteration on one machine, on many workers and on GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Ranks", "compute_pagerank"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: --help must not wait for numba.
+    # Imported on first use: --help must not wait for numba.
     if name in __all__:
         from pipelines.graph import ranks
 

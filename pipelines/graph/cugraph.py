@@ -1,7 +1,7 @@
-"""PageRank by cuGraph, on one GPU or several: the one file that knows RAPIDS.
+"""PageRank by cuGraph, on one GPU or several; no other file of this package uses RAPIDS.
 
-cuGraph does all iterations in one call, so of the changes only the last is known to lie below
-``tol``, and what dangling nodes hold goes where the surfer jumps: it knows no other rule.
+cuGraph does all iterations in one call. So of the changes only the last is known, as at most
+``tol``. The rank of dangling nodes goes where the surfer jumps, as cuGraph has no other rule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEEDS_ON_SEVERAL = (*NEEDS, "dask_cudf", "raft_dask")
 
 
 def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> bool:
-    """Return whether cugraph is installed and has the rule asked for dangling nodes."""
+    """Whether cuGraph is installed, and has this rule for dangling nodes; see ``check``."""
     try:
         check(dangling, personal, needs)
     except InputError:
@@ -38,7 +38,18 @@ def can_rank(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> b
 
 
 def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None:
-    """Raise InputError where it cannot be run here, or would compute something else."""
+    """Raise InputError if cuGraph cannot run here, or would compute something else.
+
+    Parameters
+    ----------
+    dangling : {"uniform", "personalised", "none"}
+        The rule for dangling nodes.
+    personal : bool
+        Whether there are personalisation vectors; without any, "uniform" and "personalised" are the
+        same.
+    needs : tuple of str
+        Packages that must be installed.
+    """
     for name in needs:
         if importlib.util.find_spec(name) is None:
             raise InputError(
@@ -53,7 +64,7 @@ def check(dangling: str, personal: bool, needs: tuple[str, ...] = NEEDS) -> None
 
 
 def rank_graph(graph: Graph, surfer: RandomSurfer, stop: StoppingRule) -> IterationResult:
-    """Return ranks of a graph in memory, on one GPU."""
+    """Rank the nodes of a graph in memory, on one GPU."""
     import cugraph
 
     began = time.perf_counter()
@@ -68,11 +79,19 @@ def rank_graph(graph: Graph, surfer: RandomSurfer, stop: StoppingRule) -> Iterat
 def rank_partitions(
     client: Client, partitioning: Partitioning, surfer: RandomSurfer, stop: StoppingRule
 ) -> IterationResult:
-    """Return ranks of a partitioned graph, by all GPUs of a cluster.
+    """Rank the nodes of a graph in partitions, on all GPUs of a cluster.
 
-    cuGraph's own client makes frames on a GPU, so it is one of the workers.
+    cuGraph's code on the client's side makes frames on a GPU, so it runs as a task of a worker.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of workers with a GPU each.
+    partitioning : Partitioning
+        In a folder that all workers can reach.
+    surfer, stop : RandomSurfer, StoppingRule
     """
-    surfer_data = scatter(client, surfer)  # a vector may be long
+    surfer_data = scatter(client, surfer)  # its vectors are as long as the graph has nodes
     result: IterationResult = client.submit(
         _rank_partitions, partitioning, surfer_data, stop, pure=False
     ).result()
@@ -91,7 +110,7 @@ def _rank_partitions(
 
     began = time.perf_counter()
     with worker_client() as client, client.as_current():
-        # By itself cuGraph begins at the scheduler, which may be in the process that has no GPU.
+        # By default NCCL's root is on the scheduler, which may be in a process without a GPU.
         raft_comms = Comms(comms_p2p=True, client=client, nccl_root_location="worker")
         raft_comms.init()
         comms.initialize(raft_comms)
@@ -109,10 +128,12 @@ def _rank_partitions(
 
 
 def read_edges(partitioning: Partitioning, p: int) -> Any:
-    """Return a partition's edges as a frame on this worker's GPU."""
+    """The edges of partition p as a frame on this worker's GPU."""
     return _frame(partitioning.rows(p), partitioning.bounds[p])
 
 
+# Keywords of cuGraph: the columns of a frame, and that the graph is stored transposed, as its
+# PageRank needs it.
 NAMES: dict[str, Any] = {
     "source": "source",
     "destination": "target",
@@ -123,8 +144,10 @@ NAMES: dict[str, Any] = {
 
 
 def _frame(rows: CompressedRows, first_node: int) -> Any:
-    """Give edges as a frame on this GPU; a node that no edge points at has one of no weight there,
-    to itself, as cuGraph knows a node by its edges alone.
+    """Edges as a frame on this GPU.
+
+    cuGraph knows only nodes that have edges. So a node that no edge points at gets one from itself,
+    of weight 0.
     """
     import cudf
 
@@ -148,13 +171,26 @@ def _rank(
     setup_seconds: float,
     nbytes: int,
 ) -> IterationResult:
-    """Rank each vector by ``cugraph.pagerank`` or ``cugraph.dask.pagerank``."""
+    """Compute the ranks of each vector in turn, by ``cugraph.pagerank`` or its Dask version.
+
+    Parameters
+    ----------
+    rank : function
+        ``cugraph.pagerank`` or ``cugraph.dask.pagerank``.
+    edges : cugraph.Graph
+    surfer, stop : RandomSurfer, StoppingRule
+    error : float
+        The rounding error of an iteration.
+    setup_seconds, nbytes : float, int
+        For the result: what it took to build the graph, and the bytes of its rows.
+    """
     import cudf
 
     began = time.perf_counter()
     nodes = np.arange(surfer.n_nodes, dtype=np.int32)
     start = surfer.start()
     ranks, converged = np.zeros(start.shape), stop.tol is not None
+    # cuGraph always has a tolerance; this one ends it only at a change of 0.
     limits = {"max_iter": stop.most(surfer.alpha), "tol": stop.tol or 1e-300}
     settings = {"alpha": surfer.alpha, **limits, "fail_on_nonconvergence": False}
     for vector in range(surfer.n_vectors):

@@ -1,8 +1,8 @@
-"""PageRank on many workers: edges go to partitions, ranks from checkpoint to checkpoint.
+"""PageRank on many workers: edges in partitions on disk, ranks in checkpoints.
 
-An iteration is a task for each partition and one that puts together what they share; those from
-one checkpoint of the ranks to the next are submitted at once. What a lost worker had in memory
-Dask computes again.
+An iteration is one task for each partition, and one that combines what they share. All tasks from
+one checkpoint of the ranks to the next are submitted at once. Dask computes again what a lost
+worker had in memory.
 """
 
 from __future__ import annotations
@@ -53,19 +53,22 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-# Equal ranges of nodes, whose edges are counted and between which partitions are cut.
+# Nodes are divided into at least so many equal ranges; edges are counted in each, and partitions
+# are cut between them.
 RANGES = 4096
 RANGES_PER_WORKER = 64
-# Of a partition at most, which a task may have in memory: 12 to 44 bytes each.
+# The most edges of a partition, which a task may have in memory: 12 to 44 bytes each.
 PARTITION_EDGES = 1 << 22
-# Parts of a text that a thread's memory would hold: names and numbers take ten times a part.
+# A part of a text is at most 1 / 96 of a thread's memory: its names and numbers take ten times as
+# much as the part.
 PARTS_IN_MEMORY = 96
 GRAPH = "graph.json"
 NODES = "nodes.parquet"
 STATE = "state.json"
-# Of one step, in a row.
+# In a row, of one step.
 MOST_FAILURES = 10
 SECONDS_FOR_A_WORKER = 300
+# What Dask raises if workers died too often under a task, or the connection to the scheduler broke.
 LOST = (KilledWorker, CancelledError, FutureCancelledError, CommClosedError)
 
 
@@ -87,32 +90,45 @@ def distributed_pagerank(
     device: str = "cpu",
     callback: Callback = ignore,
 ) -> Ranks:
-    """Return PageRank of a graph whose edges may be larger than the memory of all workers together.
-
-    Changes are of all iterations, also of an earlier session.
+    """PageRank of a graph whose edges may be larger than the memory of all workers together.
 
     Parameters
     ----------
-    client : of a cluster with at least one worker
-    folder : one that all workers and this process reach; what an earlier call with the same
-        arguments left there, partitions and ranks, is used
-    checkpoint_every : iterations between checkpoints, at least 1
-    part_bytes : of a text that a worker reads at once; None: what its memory bears
-    device : "cpu", or "gpu": ``cugraph.dask``, which tells of no iteration
+    client : distributed.Client
+        Of a cluster with at least one worker.
+    edges : EdgeFile or RandomGraph
+    folder : str or Path
+        A folder that all workers and this process can reach. Partitions and ranks that an earlier
+        call with the same arguments left there are used.
+    self_loops, repeated, undirected, alpha, personalise, dangling, start
+        As in ``compute_pagerank``.
+    stop : StoppingRule, optional
+        When the iteration ends; by default at a change of 1e-6.
+    checkpoint_every : int, default 10
+        Iterations between checkpoints, at least 1.
+    part_bytes : int, optional
+        Bytes of a text that a task reads at once; by default what the workers' memory allows.
+    device : {"cpu", "gpu"}, default "cpu"
+        "gpu" is ``cugraph.dask``, which does not report its iterations.
+    callback : function, optional
+        Called with the number of each iteration and its change.
 
-    The other parameters are those of ``compute_pagerank``.
+    Returns
+    -------
+    Ranks
+        Its changes are those of all iterations, also of an earlier call.
 
     Raises
     ------
     InputError
         As ``compute_pagerank`` does; or a worker does not see the folder.
     RunStopped
-        Workers died so often that nothing was gained, or none is left; ranks so far are in the
-        folder.
+        Workers died again and again in one step, or none is left. The ranks of the last checkpoint
+        are in the folder.
     """
     if device == "gpu":
         cugraph.check(dangling, personalise is not None, cugraph.NEEDS_ON_SEVERAL)
-    RandomSurfer(1, alpha, None, dangling)  # before edges are read
+    RandomSurfer(1, alpha, None, dangling)  # checks its arguments before edges are read
     stop, folder = stop or StoppingRule(), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     refuse_unshared(client, folder, "the folder of partitions")
@@ -147,9 +163,15 @@ def _write_partitions(
     rules: tuple[str, str, bool],
     part_bytes: int | None,
 ) -> tuple[Partitioning, pd.Index, tuple[str, ...]]:
-    """Write edges to partitions, or use those of an earlier call where nothing has changed.
+    """Write edges to partitions, or use those of an earlier call if nothing has changed since.
 
-    Returns the nodes and what was noticed in the edges, too.
+    Returns
+    -------
+    graph : Partitioning
+    nodes : pandas.Index
+        Names of all nodes.
+    notes : tuple of str
+        What was noticed in the edges.
     """
     self_loops, repeated, undirected = rules
     identity: list[Any] = [json.loads(json.dumps(asdict(edges))), *rules]
@@ -166,8 +188,8 @@ def _write_partitions(
         return graph, partitions.read_nodes(folder / NODES), notes
     for path in folder.glob("partition-*"):
         shutil.rmtree(path)
-    # Not by ``client.scheduler_info``: what that asks for may be overwritten by the client's own
-    # look in the background, which names no workers, before it is given.
+    # Not by ``client.scheduler_info``: the client's periodic query in the background, which names
+    # no workers, may overwrite the answer before it is returned.
     workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
     if part_bytes is None:
         limits = [worker["memory_limit"] // worker["nthreads"] for worker in workers]
@@ -207,7 +229,7 @@ def _write_partitions(
             f"{opt('weight')} must lie between 1e-30 and 1e24 with {opt('distributed')} and "
             f"{opt('repeated', 'once')}, some do not; multiply all weights by one number"
         )
-    # As many for each worker, none of more edges than a task may hold.
+    # The same number for each worker, and none of more edges than a task may hold.
     n_each = -(-int(n_in.sum()) // (PARTITION_EDGES * len(workers)))
     bounds = partitions.balanced_bounds(n_in, len(nodes), n_each * len(workers))
     weighted = isinstance(edges, EdgeFile) and edges.weight is not None
@@ -227,6 +249,8 @@ def _write_partitions(
     if not n_edges:
         raise no_edges_error()
     shutil.rmtree(folder / partitions.PIECES, ignore_errors=True)
+    # Ranks of earlier partitions do not fit these. GRAPH is written last: a folder without it is
+    # begun anew.
     (folder / STATE).unlink(missing_ok=True)
     description = {"bounds": bounds, "weighted": weighted, "n_edges": n_edges, "notes": all_notes}
     _write(folder / GRAPH, {"wanted": identity, **description})
@@ -234,7 +258,10 @@ def _write_partitions(
 
 
 def _names(client: Client, edges: EdgeFile, parts: list[Any]) -> Any:
-    """Return all names, put together four by four; None if they are not integers, as assumed."""
+    """The names of all nodes and the number of comments; None if names are not integers.
+
+    The arrays of parts are united four at a time, by tasks.
+    """
     names = client.map(partial(partitions.names_in_part, edges), parts, pure=False)
     while len(names) > 1:
         fours = [names[i : i + 4] for i in range(0, len(names), 4)]
@@ -250,7 +277,19 @@ def _iterate(
     checkpoint_every: int,
     callback: Callback,
 ) -> IterationResult:
-    """Iterate from the last checkpoint of an equal earlier call, or from the beginning."""
+    """Iterate from the last checkpoint of an earlier call with the same surfer, or from the start.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    graph : Partitioning
+    surfer, stop : RandomSurfer, StoppingRule
+    checkpoint_every : int
+        Iterations between checkpoints.
+    callback : function
+        Called after each checkpoint with the number and the change of each iteration since the
+        last.
+    """
     arrays = [surfer.jump] if surfer.initial is None else [surfer.jump, surfer.initial]
     digests = [hashlib.sha256(np.ascontiguousarray(array).data).hexdigest() for array in arrays]
     description = [surfer.n_nodes, surfer.alpha, surfer.dangling, *digests]
@@ -272,6 +311,7 @@ def _iterate(
         _write(path, {**state, "iteration": len(changes)})
         for number, change in enumerate(new_changes, iteration + 1):
             callback(number, change)
+        # Only now, as a restart needs the old checkpoint until STATE names the new one.
         for p in numbers:
             graph.checkpoint(p, iteration).unlink(missing_ok=True)
     ranks: Array = np.concatenate([read_array(graph.checkpoint(p, len(changes))) for p in numbers])
@@ -288,7 +328,20 @@ def _iterations(
     *,
     save: bool,
 ) -> tuple[float, ...]:
-    """Iterate from a checkpoint, to the next if asked to save it; return the changes."""
+    """Iterate from a checkpoint: the change of each iteration.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    graph : Partitioning
+    surfer : RandomSurfer
+    iteration : int
+        That of the checkpoint.
+    stop : StoppingRule
+        When to stop, at the latest after its ``iterations``.
+    save : bool
+        Whether the ranks at the end become a checkpoint.
+    """
     submit, dtype = partial(client.submit, pure=False), stop.precision(surfer.alpha)
     surfer = replace(surfer, initial=None)
     if surfer.personalisation is not None:  # workers read its vectors from the folder
@@ -319,7 +372,13 @@ def _iterations(
 
 
 def _with_retries(client: Client, step: Callable[[], Value]) -> Value:
-    """Return what a step gives; begun anew where workers died too often under one of its tasks."""
+    """The result of a step, which is begun anew if workers died too often under one of its tasks.
+
+    Raises
+    ------
+    RunStopped
+        That happened ``MOST_FAILURES`` times, or the cluster is lost.
+    """
     address = client.scheduler.address
     for _ in range(MOST_FAILURES):
         try:
@@ -334,7 +393,13 @@ def _with_retries(client: Client, step: Callable[[], Value]) -> Value:
 
 
 def _gather(client: Client, futures: list[Future]) -> list[Any]:
-    """Return the results of all futures, for which there must be a worker, or one that may come."""
+    """The results of all futures; waits as long as there is a worker, or one is still to come.
+
+    Raises
+    ------
+    RunStopped
+        No worker is left, and none is on its way.
+    """
     while True:
         try:
             with client.as_current():
@@ -345,19 +410,19 @@ def _gather(client: Client, futures: list[Future]) -> list[Any]:
                 client.wait_for_workers(1, timeout=1)
             except TimeoutError:
                 forecast = forecast_workers(client)
-                if not forecast.coming:  # else jobs wait in a queue, for hours if need be
+                if not forecast.coming:  # jobs in a batch queue are waited for, however long
                     reason = forecast.reason or "no worker is left"
                     raise RunStopped(f"{reason}; ranks so far are kept") from None
 
 
 def iterations_kept(folder: Path) -> int:
-    """Return after how many iterations the ranks are that an earlier call left in a folder."""
+    """The iterations of an earlier call, by its last checkpoint in a folder; 0 if there is none."""
     state = _read(folder / STATE)
     return 0 if state is None else int(state["iteration"])
 
 
 def _read(path: Path) -> Any:
-    """Return the content of a JSON file; None where there is none."""
+    """The content of a JSON file; None if there is no such file."""
     return json.loads(path.read_text()) if path.is_file() else None
 
 

@@ -1,4 +1,4 @@
-"""Edges: as they are read, between named nodes, and as they are used, between numbers."""
+"""Edges between named nodes, as they are read, and between numbered nodes, as they are used."""
 
 from __future__ import annotations
 
@@ -18,21 +18,28 @@ from pipelines.data.tables.words import counted, reason_of
 from pipelines.errors import InputError, opt
 from pipelines.graph.names import positions_of, sorted_nodes, to_one_type, trimmed
 
-# Sources and targets, int32 of shape (m,), and weights, float64 or None: numbered edges.
+# m edges between numbered nodes: sources and targets, int32 of shape (m,), and float64 weights of
+# shape (m,), or None where every edge counts 1.
 Piece = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]
 
-# Nodes are numbered in int32, which halves what an iteration reads.
+# Nodes are numbered in int32: an iteration reads half as many bytes as with int64.
 MOST_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some edges, between named nodes.
+    """A block of m edges between named nodes.
 
-    names : arrow array of the nodes that occur, each once
-    ends : int32 of shape (2, m), positions of sources and targets among the names
-    weight : float64 of shape (m,), finite and at least 0; None where every edge counts 1
-    n_comments : lines among the edges that were left out
+    Attributes
+    ----------
+    names : arrow array
+        The nodes that occur, each once.
+    ends : int32 array of shape (2, m)
+        Positions of sources and targets among the names.
+    weight : float64 array of shape (m,) or None
+        Finite and at least 0; None if every edge counts 1.
+    n_comments : int
+        Comment lines among the edges, which were left out.
     """
 
     names: pa.Array
@@ -49,15 +56,24 @@ def make_block(
     locate: Callable[[int], str] = "row {}".format,
     empty: bool = True,
 ) -> Block:
-    """Return a block from three columns, held against the rules of edges.
+    """Make a block of edges from columns, and check them.
 
     Parameters
     ----------
-    source, target : arrow array, or anything arrow makes one of, of length m
-    weight : the same, of numbers; None where every edge counts 1
-    where : what the columns come from, as the words of an error
-    place : how a row, counted from 1, is called there
-    empty : whether a name may be empty
+    source, target : array-like of length m
+        Names of nodes: an arrow array or anything that pyarrow can convert.
+    weight : array-like of length m, optional
+        Numbers; None if every edge counts 1.
+    where : str, default ""
+        Where the columns come from, as it continues the sentence of an error.
+    locate : function, optional
+        From the number of a row, counted from 1, to its name in errors, such as "line 3".
+    empty : bool, default True
+        Whether a name may be empty.
+
+    Returns
+    -------
+    Block
 
     Raises
     ------
@@ -96,7 +112,24 @@ def chosen_columns(
     weight: str | None,
     where: str = "",
 ) -> tuple[str, str, str | None]:
-    """Return the columns of a table to read: by default the first two, and none of weights."""
+    """The columns of a table for sources, targets and weights, checked.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of all columns.
+    source, target : str or None
+        By default the first and the second column.
+    weight : str or None
+        By default there are no weights.
+    where : str, default ""
+        Where the table comes from, as it continues the sentence of an error.
+
+    Raises
+    ------
+    InputError
+        There are fewer than two columns, a name is not among them, or source and target are one.
+    """
     if len(columns) < 2:
         raise InputError(
             f"{opt('edges')} must have a column of sources and one of targets, got only "
@@ -122,20 +155,31 @@ def chosen_columns(
 def number_nodes(
     blocks: Iterable[Block], nodes: pd.Index | None = None, numbers: bool = False
 ) -> tuple[Piece, pd.Index, list[str]]:
-    """Return edges, nodes and notes; the nodes in the order of their names, or as in ``nodes``.
+    """Number the nodes of edges: in the order of their names, or as in ``nodes``.
 
-    The numbers do not depend on the order of edges or on the size of blocks.
+    The numbers depend neither on the order of the edges nor on the size of the blocks.
 
     Parameters
     ----------
-    blocks : read once
-    nodes : names of all nodes, each once; None for those that occur
-    numbers : names that are text become numbers where all of them are numbers
+    blocks : iterable of Block
+        Iterated once.
+    nodes : pandas.Index, optional
+        Names of all nodes, each once; by default those that occur.
+    numbers : bool, default False
+        Whether names that are text become numbers if all of them spell numbers.
+
+    Returns
+    -------
+    edges : Piece
+    nodes : pandas.Index
+        Node i has the name at position i.
+    notes : list of str
+        What was noticed.
 
     Raises
     ------
     InputError
-        There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` does not have.
+        There are no edges, more than 2^31 - 1 nodes, or a node that ``nodes`` lacks.
     """
     all_blocks = list(blocks)
     if not all_blocks:
@@ -152,7 +196,7 @@ def number_nodes(
 
 
 def both_ways(edges: Piece) -> Piece:
-    """Return every edge and its reverse; of a self-loop there is none."""
+    """Add the reverse of every edge but self-loops, which would count twice."""
     source, target, weight = edges
     is_no_loop = source != target
     return (
@@ -163,19 +207,19 @@ def both_ways(edges: Piece) -> Piece:
 
 
 def comment_notes(n_comments: int) -> list[str]:
-    """Return what is said of comments among the edges."""
+    """The note on comments among the edges, in a list; empty if there are none."""
     return [f"{counted(n_comments, 'comment line')} left out"] if n_comments else []
 
 
 def no_edges_error() -> InputError:
-    """Return the error of a graph without edges."""
+    """The error for a graph without edges."""
     return InputError(
         f"{opt('edges')} must hold at least one edge, got none; check where they come from"
     )
 
 
 def check_node_count(n_nodes: int) -> None:
-    """Raise InputError where nodes cannot be numbered in int32."""
+    """Raise InputError if there are more nodes than int32 can number."""
     if n_nodes > MOST_NODES:
         raise InputError(
             f"{opt('nodes')} must be at most {MOST_NODES} (2^31 - 1), got {n_nodes}; take a part "
@@ -184,7 +228,7 @@ def check_node_count(n_nodes: int) -> None:
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise InputError where a value is none of the choices."""
+    """Raise InputError if the value of an option is not one of the choices."""
     if value not in choices:
         raise InputError(
             f"{opt(name)} must be one of {', '.join(choices)}, got {value!r}; choose one"
@@ -192,7 +236,7 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def check_number(name: str, value: Any, whole: bool = False) -> None:
-    """Raise InputError where a value is no number, or no whole one."""
+    """Raise InputError if the value of an option is not a number, or not a ``whole`` one."""
     if not isinstance(value, Integral if whole else Real):
         description = "a whole number" if whole else "a number"
         raise InputError(
@@ -203,7 +247,7 @@ def check_number(name: str, value: Any, whole: bool = False) -> None:
 def _arrow(column: Any, where: str) -> pa.Array:
     if isinstance(column, pd.Series) and isinstance(column.dtype, np.dtype):
         column = column.to_numpy()
-    if isinstance(column, np.ndarray) and not column.dtype.isnative:  # as arrow has them
+    if isinstance(column, np.ndarray) and not column.dtype.isnative:  # arrow has native order alone
         column = column.astype(column.dtype.newbyteorder("="))
     try:
         array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
@@ -214,7 +258,7 @@ def _arrow(column: Any, where: str) -> pa.Array:
         ) from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # of several chunks that cannot be one
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks may leave several
         array = pa.concat_arrays(array.chunks)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()

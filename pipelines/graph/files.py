@@ -1,8 +1,8 @@
 """Edge lists in files, read in parts: a file may be larger than memory.
 
-A part is a range of bytes of a text, in whole lines, or a row group of Parquet; it is read by
-itself, so workers can share a file. Text is parsed by pyarrow. An ``EdgeFile`` gives its edges by
-the same methods as a ``RandomGraph``: ``parts``, and the numbered ``piece`` of one.
+A part is a range of bytes of a text, in whole lines, or a row group of a Parquet file. Each part is
+read by itself, so that workers can divide a file. Text is parsed by pyarrow. ``EdgeFile`` has the
+methods of ``RandomGraph`` by which edges are read: ``parts``, ``piece`` and ``edges``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ PART_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class FilePart:
-    """A piece of a file that is read at once: bytes ``begin`` to ``end``, or a row group."""
+    """A part of a file that is read at once: bytes ``begin`` to ``end`` of a text, or a row group.
+
+    Row group i has ``begin`` i and ``end`` i + 1.
+    """
 
     path: str
     begin: int
@@ -53,12 +56,23 @@ class FilePart:
 class EdgeFile:
     """An edge file, and how any part of it is read; made by ``open_edges``.
 
-    columns : the names of all columns
-    source, target, weight : which of them are read; weight may be None
-    layout : of a text; None of Parquet
-    text : whether names in a text are read as such; else as whole numbers
-    undirected : whether the file calls its edges so
-    notes : what else was noticed in the head of the file, each a phrase
+    Attributes
+    ----------
+    path : str
+    columns : tuple of str
+        Names of all columns.
+    source, target : str
+        The columns of the ends of edges.
+    weight : str or None
+        The column of weights; None if every edge counts 1.
+    layout : TextLayout or None
+        Of a text; None for Parquet.
+    text : bool, default False
+        Whether node names in a text are read as text; otherwise as integers.
+    undirected : bool, default False
+        Whether the file calls its edges undirected.
+    notes : tuple of str
+        What else was noticed in the head of the file, each a phrase.
     """
 
     path: str
@@ -77,7 +91,7 @@ class EdgeFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the file's bytes and how they are read."""
+        """SHA-256 of the file's bytes and of how they are read, in hexadecimal."""
         digest = hashlib.sha256()
         digest.update(repr((self.layout, self.source, self.target, self.weight)).encode())
         for path in _parquet_files(self.path):
@@ -87,7 +101,7 @@ class EdgeFile:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the graph."""
+        """Metadata of the graph, JSON-serialisable."""
         return {
             "name": self.name,
             "fingerprint": self.fingerprint,
@@ -96,13 +110,19 @@ class EdgeFile:
         }
 
     def edge_notes(self, undirected: bool) -> list[str]:
-        """Return what was noticed, where edges count both ways or not."""
+        """What was noticed in the head of the file.
+
+        Parameters
+        ----------
+        undirected : bool
+            Whether edges count both ways; if not, a file that calls them undirected is a note.
+        """
         is_ignored = self.undirected and not undirected
         flag = ["the file calls its edges undirected: --undirected counts them both ways"]
         return [*self.notes, *(flag if is_ignored else ())]
 
     def parts(self, part_bytes: int = PART_BYTES) -> list[FilePart]:
-        """Return the file in pieces of about ``part_bytes``."""
+        """The parts of the file: about ``part_bytes`` of a text each, or one for each row group."""
         if self.layout is None:
             return [
                 FilePart(str(path), i, i + 1)
@@ -116,12 +136,12 @@ class EdgeFile:
         return [FilePart(self.path, offset, min(offset + part_bytes, size)) for offset in edges]
 
     def read(self, part: FilePart) -> Block:
-        """Return the edges of a part.
+        """Read the edges of a part.
 
         Raises
         ------
         NamesAreText
-            Names are not whole numbers as they are usually spelled, and ``text`` is False.
+            Names are not integers in their usual spelling, and ``text`` is False.
         InputError
             The part cannot be read or breaks a rule of edges.
         """
@@ -133,9 +153,22 @@ class EdgeFile:
             raise unreadable(part.path, error, "edges") from None
 
     def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index, list[str]]:
-        """Return all edges, nodes and notes; names are integers where all are whole numbers.
+        """Read all edges; names become integers if all of them are.
 
-        Raises as ``read`` does.
+        Parameters
+        ----------
+        nodes : pandas.Index, optional
+            Names of all nodes; by default those that occur.
+
+        Returns
+        -------
+        edges, nodes, notes
+            As ``number_nodes`` gives them.
+
+        Raises
+        ------
+        InputError
+            A part cannot be read, or breaks a rule of edges.
         """
         try:
             blocks = (self.read(part) for part in self.parts())
@@ -144,9 +177,9 @@ class EdgeFile:
             return replace(self, text=True).edges(nodes)
 
     def piece(self, part: FilePart, nodes: pd.Index) -> Piece:
-        """Return sources, targets and weights of a part, between numbered nodes."""
+        """Read the edges of a part, between nodes numbered as in ``nodes``."""
         piece, _, _ = number_nodes([self.read(part)], nodes)
-        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
+        pa.default_memory_pool().release_unused()  # arrow would keep hundreds of MB
         return piece
 
     def _read_row_group(self, part: FilePart) -> Block:
@@ -166,7 +199,7 @@ class EdgeFile:
         left_out = list[int]()
 
         def line(number: int) -> str:
-            """Return where a row is, counted from 1 among all but ``left_out``."""
+            """The line of a row in errors; rows count from 1, without those in ``left_out``."""
             for omitted_row in left_out:
                 number += omitted_row <= number
             return layout.locate(part.path, part.begin, part.end, number)
@@ -204,7 +237,7 @@ class EdgeFile:
         return replace(block, n_comments=n_comments)
 
     def _refuse_second_header(self, block: Block, line: Callable[[int], str]) -> None:
-        """Raise NoTable where the header stands among the edges."""
+        """Raise NoTable if the header is repeated among the edges, as in concatenated files."""
         ends = [pc.index(block.names, name).as_py() for name in (self.source, self.target)]
         is_header = (block.ends == np.array(ends)[:, None]).all(axis=0)
         if -1 not in ends and is_header.any():
@@ -220,18 +253,27 @@ def open_edges(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> EdgeFile:
-    """Look at the head of an edge list.
+    """Open an edge list, and find out by its head how to read it.
 
     Parameters
     ----------
-    path : text, as .csv, .tsv or .txt, with commas, semicolons, tabs, bars or blanks between
-        columns, with or without a header line, and comments that begin with ``#`` or ``%``; or
-        .parquet, a file or a folder of files
-    source, target : names of columns, which are 1, 2, ... where the file does not name them; by
-        default those that are called so or, as in ``from,to``, like it; else the first two
-    weight : name of a column; by default every edge counts 1
-    header : whether the first line of a text has the names of columns; None looks at it
-    encoding : of a text; by default that of its byte order mark, UTF-8, or what it looks like
+    path : str or Path
+        A text (.csv, .tsv or .txt) with commas, semicolons, tabs, bars or blanks between columns,
+        with or without a header line, and with comments that begin with ``#`` or ``%``; or a
+        .parquet file, or a folder of such files.
+    source, target : str, optional
+        Names of columns, which are 1, 2, ... if the file does not name them. By default the columns
+        that are called so or similarly, as in ``from,to``; else the first two.
+    weight : str, optional
+        Name of a column; by default every edge counts 1.
+    header : bool, optional
+        Whether the first line of a text has the names of columns; by default judged by its words.
+    encoding : str, optional
+        Of a text; by default that of its byte order mark, UTF-8, or what its bytes look like.
+
+    Returns
+    -------
+    EdgeFile
 
     Raises
     ------
@@ -266,12 +308,12 @@ def open_edges(
 def _look_at_parquet(
     path: Path, source: str | None, target: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[str]]:
-    """Return all columns, source and target by default, and notes.
+    """The columns of a Parquet file, the same with the default source and target first, and notes.
 
-    pandas writes an index behind all columns, which are then in another order than the frame's.
+    pandas writes an index behind all other columns, where the frame has it before them.
     """
     files = _parquet_files(str(path))
-    # What begins with _ or . is of the writer's own, such as the log of a Delta table.
+    # Names that begin with _ or . are of the writer's own use, such as the log of a Delta table.
     if strays := sorted(path.rglob("[!_.]*/*.parquet")):
         raise NoTable(
             f"'{strays[0].relative_to(path)}' stands in a folder of its own, whose edges would be "
@@ -305,6 +347,6 @@ def _look_at_parquet(
 
 
 def _parquet_files(path: str) -> list[Path]:
-    """Return a file, or the parts in a folder as Dask and Spark write it."""
+    """The file itself, or the files of a folder, as Dask and Spark write a table."""
     location = Path(path)
     return sorted(location.glob("*.parquet")) if location.is_dir() else [location]

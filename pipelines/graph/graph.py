@@ -1,4 +1,4 @@
-"""A graph in compressed rows by destination: who points at whom; made of whatever has edges."""
+"""A graph in compressed rows by destination, and how it is built from whatever has edges."""
 
 from __future__ import annotations
 
@@ -31,17 +31,21 @@ from pipelines.svm.compiled import compiled
 SELF_LOOPS = ("keep", "drop")
 REPEATED = ("sum", "once")
 
-# Weights but 0: one rank over the sum of so many is a float32 number, as an iteration holds it.
+# Weights other than 0 are usual within these bounds: sums of them, and ranks divided by such sums,
+# are then within the range of float32, in which an iteration may hold contributions.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-30, 1e24
 
 
 @dataclass(frozen=True, eq=False)
 class CompressedRows:
-    """Edges in compressed rows by destination: row i has ``first[i]`` to ``first[i + 1]``.
+    """m edges in compressed rows by destination: row i has those from first[i] to first[i + 1] - 1.
 
-    first : int64 of shape (n_rows + 1,)
-    source : int32 of shape (m,)
-    weight : float64 of shape (m,), or None where every edge counts 1
+    Attributes
+    ----------
+    first : int64 array of shape (n_rows + 1,)
+    source : int32 array of shape (m,)
+    weight : float64 array of shape (m,) or None
+        None if every edge counts 1.
     """
 
     first: NDArray[np.int64]
@@ -62,9 +66,14 @@ class CompressedRows:
 class Graph:
     """Nodes and the edges that point at them.
 
-    nodes : the n names; position i is row i
-    rows : the edges by destination
-    notes : what was noticed in the edges, each a phrase
+    Attributes
+    ----------
+    nodes : pandas.Index
+        The n names; the node at position i is that of row i.
+    rows : CompressedRows
+        The edges by destination.
+    notes : tuple of str
+        What was noticed in the edges, each a phrase.
     """
 
     nodes: pd.Index
@@ -81,7 +90,7 @@ class Graph:
 
     @cached_property
     def out_weight(self) -> NDArray[np.float64]:
-        """The sum of the weights of the edges that leave a node, of shape (n,)."""
+        """For each node, the sum of the weights of the edges that leave it, of shape (n,)."""
         out = np.zeros(self.n_nodes)
         add_out(self.rows.source, self.rows.weight, out)
         return out
@@ -99,7 +108,17 @@ def graph_of(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> Graph:
-    """Build a graph of the edges that ``compute_pagerank`` takes."""
+    """Build a graph from edges; the parameters are those of ``compute_pagerank``.
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    InputError
+        Edges or a parameter break a rule, or there are no edges.
+    """
     if isinstance(edges, Graph):
         return edges
     check_choice("self_loops", self_loops, SELF_LOOPS)
@@ -128,12 +147,15 @@ def graph_of(
 
 
 def are_usual(weight: NDArray[np.float64]) -> bool:
-    """Return whether sums of weights, and ranks over them, are numbers in any precision."""
+    """Whether all weights are 0 or within the usual bounds, so that they need not be scaled."""
     return not ((weight > MOST_WEIGHT) | ((weight > 0) & (weight < LEAST_WEIGHT))).any()
 
 
 def scaled(rows: CompressedRows, n_nodes: int) -> CompressedRows:
-    """Divide weights that are very large or small by the largest that leaves the same node."""
+    """Divide weights by the largest that leaves the same node, if any is very large or small.
+
+    Ranks do not change, as they depend only on the ratios of the weights that leave a node.
+    """
     if rows.weight is None or are_usual(rows.weight):
         return rows
     largest = np.zeros(n_nodes)
@@ -145,14 +167,22 @@ def scaled(rows: CompressedRows, n_nodes: int) -> CompressedRows:
 def make_rows(
     edges: Piece, n_rows: int, first_node: int = 0, self_loops: str = "keep", repeated: str = "sum"
 ) -> CompressedRows:
-    """Sort edges by destination, by a counting sort.
+    """Sort edges by destination, with a counting sort.
 
     Parameters
     ----------
-    n_rows : targets are the nodes first_node to first_node + n_rows - 1
-    self_loops : "keep", or "drop" edges from a node to itself
-    repeated : "sum" counts an edge as often as it stands there (its weights are added); "once"
-        takes it once, with the weight that stands first
+    edges : Piece
+        Their targets are the nodes from first_node to first_node + n_rows - 1.
+    n_rows : int
+    first_node : int, default 0
+        The node of the first row.
+    self_loops : {"keep", "drop"}, default "keep"
+    repeated : {"sum", "once"}, default "sum"
+        "sum" counts a repeated edge as often as it occurs; "once" takes the first, with its weight.
+
+    Returns
+    -------
+    CompressedRows
     """
     from_node, target, weight = edges
     if self_loops == "drop":
@@ -209,9 +239,9 @@ def _numbered(
 
 @compiled()
 def add_out(source: np.ndarray, weight: np.ndarray | None, out: np.ndarray) -> None:
-    """Add to each node the weights of edges that leave it, in place.
+    """Add to each node the weights of the edges that leave it, in place.
 
-    What ``np.bincount`` does, which first makes a copy of the sources twice their size.
+    ``np.bincount`` would first copy the sources as int64, twice their size.
     """
     for k in range(len(source)):
         out[source[k]] += 1.0 if weight is None else weight[k]
@@ -227,7 +257,7 @@ def _fill(
     sources: np.ndarray,
     weights: np.ndarray | None,
 ) -> None:
-    """Put every edge into the next free place of its target's row."""
+    """Put every edge at the next free position of its target's row."""
     for k in range(len(source)):
         row = target[k] - first_node
         position = next_free[row]
@@ -239,7 +269,7 @@ def _fill(
 
 @compiled()
 def _sort_rows(first: np.ndarray, source: np.ndarray, weight: np.ndarray | None) -> None:
-    """Sort sources within each row; of equal ones the first stays first."""
+    """Sort the sources within each row, stably: of equal ones the first stays first."""
     for row in range(len(first) - 1):
         begin, end = first[row], first[row + 1]
         if weight is None:

@@ -1,4 +1,4 @@
-"""The random surfer, when the power iteration ends, and how far off its ranks may be."""
+"""The random surfer, the end of the power iteration, and the rounding error of its ranks."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ Array = NDArray[np.float64]
 # Called with the number of each iteration, from 1, and its change.
 Callback = Callable[[int, float], None]
 
+# The unit roundoff of float64 and float32.
 DOUBLE = 2.0**-53
 SINGLE = 2.0**-24
 DANGLING = ("uniform", "personalised", "none")
 
 
 def ignore(iteration: int, change: float) -> None:
-    """Do nothing: the default callback."""
+    """The default callback, which does nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class RandomSurfer:
-    """Follow an edge with probability alpha, in proportion to its weight, else jump.
+    """A surfer who follows an edge with probability alpha, in proportion to its weight, or jumps.
 
     Attributes
     ----------
-    alpha : float
+    n_nodes : int
+    alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
-    personalisation : float64 of shape (n_nodes, k), or None
-        Where to jump: k vectors, each at least 0 and of sum 1. None: anywhere alike, k = 1.
-    dangling : str
-        What happens at a dangling node, which no weight leaves: a jump anywhere alike ("uniform")
-        or as ``personalisation`` says ("personalised"); "none": the surfer is lost, and ranks add
-        up to less than 1.
-    initial : float64 of shape (n_nodes, k), or None
+    personalisation : float64 array of shape (n_nodes, k) or None
+        Where to jump: k vectors of numbers of at least 0 with sum 1. None: to all nodes alike, with
+        k = 1.
+    dangling : {"uniform", "personalised", "none"}, default "uniform"
+        What happens at a dangling node, which no weight leaves: a jump to all nodes alike, or as
+        ``personalisation`` says; with "none" the surfer is lost, and ranks add up to less than 1.
+    initial : float64 array of shape (n_nodes, k) or None
         Ranks to begin with.
 
     Raises
     ------
     InputError
-        alpha is not between 0 and 1, or the rule is unknown.
+        alpha is not strictly between 0 and 1, or the rule is unknown.
     """
 
     n_nodes: int
@@ -74,24 +76,28 @@ class RandomSurfer:
 
     @cached_property
     def jump(self) -> Array:
-        """The personalisation vectors, of shape (n_nodes, k), or (1, 1) if uniform."""
+        """Where to jump, of shape (n_nodes, k); of shape (1, 1) if to all nodes alike."""
         if self.personalisation is None:
             return np.full((1, 1), 1 / self.n_nodes)
         return self.personalisation
 
     def start(self) -> Array:
-        """Ranks to begin with, of shape (n_nodes, k); unless known, a jump from nowhere."""
+        """The ranks to begin with, of shape (n_nodes, k): ``initial``, or else those of a jump."""
         if self.initial is not None:
             return self.initial
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
 
     def jump_weights(self, dangling_rank: Array) -> tuple[Array, Array]:
-        """Return ``first`` and ``second``: a node gets ``first * jump + second`` by jumps.
+        """How much rank jumps bring to a node in an iteration: ``first * jump + second``.
 
         Parameters
         ----------
-        dangling_rank : of shape (k,)
+        dangling_rank : array of shape (k,)
             The sum of the ranks of dangling nodes.
+
+        Returns
+        -------
+        first, second : arrays of shape (k,)
         """
         first = np.full_like(dangling_rank, 1 - self.alpha)
         if self.dangling == "none":
@@ -104,23 +110,36 @@ class RandomSurfer:
 def surfer_on(
     nodes: pd.Index, alpha: float, dangling: str, personalise: Any, start: Any = None
 ) -> tuple[RandomSurfer, list[str], list[str]]:
-    """The surfer on these nodes, the names of the vectors, and what was noticed in files.
+    """Make the surfer on the nodes of a graph.
 
     Parameters
     ----------
-    personalise : None; a mapping or Series from nodes to numbers of at least 0; a frame with nodes
+    nodes : pandas.Index
+        Names of all nodes.
+    alpha, dangling : float, str
+        See ``RandomSurfer``.
+    personalise : mapping, Series, DataFrame, path or None
+        Where to jump: a mapping or Series from nodes to numbers of at least 0; a frame with nodes
         as its index and a column for each vector; or the path of a table, with or without a header
-        line, whose first column names nodes and whose others are vectors, where what is missing
-        is 0
-    start : None, or ranks that are known, in the same forms: of the vectors by name, or of one
-        column for all; nodes that are none of these are left out, and nodes without a rank get
-        what a jump gives them
+        line, whose first column names nodes and whose other columns are vectors. Missing numbers
+        are 0, and each vector is scaled to sum 1.
+    start : mapping, Series, DataFrame, path or None
+        Ranks to begin with, in the same forms: with the names of the vectors, or one column for
+        all. Names that are not nodes are left out; nodes without a rank get that of a jump.
+
+    Returns
+    -------
+    surfer : RandomSurfer
+    names : list of str
+        Of the vectors.
+    notes : list of str
+        What was noticed in files.
 
     Raises
     ------
     InputError
-        As ``RandomSurfer`` does; the file cannot be read, a node is unknown or stands there twice,
-        a number is negative, infinite or NaN, or a vector is 0 everywhere.
+        As ``RandomSurfer`` does; a file cannot be read, a node is unknown or occurs twice, a number
+        is negative, infinite or NaN, or a vector is 0 on all nodes.
     """
     surfer, names, notes = RandomSurfer(len(nodes), alpha, None, dangling), ["rank"], list[str]()
     if personalise is not None:
@@ -141,7 +160,19 @@ def surfer_on(
 def start_ranks(
     start: Any, nodes: pd.Index, surfer: RandomSurfer, names: list[str]
 ) -> tuple[Array, list[str]]:
-    """Ranks to begin with, of shape (n, k) and sum 1, and what is to be said of them."""
+    """The ranks to begin with, of shape (n, k) and of sum 1 in each column, and notes on them.
+
+    Parameters
+    ----------
+    start : mapping, Series, DataFrame or path
+        See ``surfer_on``.
+    nodes : pandas.Index
+        Names of all nodes.
+    surfer : RandomSurfer
+        Without initial ranks; with the rule "none" sums of ranks may stay below 1.
+    names : list of str
+        Of the k vectors.
+    """
     table, notes = vectors_by_node("start", start, nodes)
     if not table.has_row.any():
         raise InputError(
@@ -157,7 +188,7 @@ def start_ranks(
             )
         order = [0] * len(names)
     is_new, ranks = ~table.has_row, table.values[:, order]
-    if surfer.dangling != "none" or (ranks.sum(axis=0) > 1).any():  # else their sum is less than 1
+    if surfer.dangling != "none" or (ranks.sum(axis=0) > 1).any():  # others lost some
         ranks = table.scaled()[:, order]
     if len(table.unknown):
         words = counted(len(table.unknown), "node that is", "nodes that are")
@@ -175,13 +206,17 @@ def start_ranks(
 class StoppingRule:
     """The stopping rule of an iteration.
 
-    tol : the L1 norm of the change at which all vectors are done; None: never
-    iterations : at most, at least 1; None: as many as ``tol`` can need
+    Attributes
+    ----------
+    tol : float or None, default 1e-6
+        It ends when the L1 norm of the change of each vector is at most this; None: never.
+    iterations : int or None
+        The most iterations, at least 1; None: as many as ``tol`` can need.
 
     Raises
     ------
     InputError
-        Neither is given, or one is out of its range.
+        Both are None, or one is out of its range.
     """
 
     tol: float | None = 1e-6
@@ -208,10 +243,10 @@ class StoppingRule:
             )
 
     def most(self, alpha: float) -> int:
-        """Return the number of iterations it will not exceed.
+        """An upper bound of the number of iterations.
 
-        The change is at most 2 at first and shrinks at least by alpha each time; rounding may
-        cost a few more.
+        The first change is at most 2, and each is at most alpha times the one before. Ten more are
+        allowed for rounding.
         """
         if self.iterations is not None:
             return self.iterations
@@ -219,15 +254,15 @@ class StoppingRule:
         return math.ceil(math.log(self.tol / 2) / math.log(alpha)) + 10
 
     def reached(self, changes: list[float]) -> bool:
-        """Return whether the last change is at most ``tol``."""
+        """Whether the last change is at most ``tol``."""
         return self.tol is not None and bool(changes) and changes[-1] <= self.tol
 
     def precision(self, alpha: float) -> type:
-        """Return the dtype of contributions: float32 if its rounding stays below ``tol``.
+        """The dtype of contributions: float32 if its rounding cannot keep the change above ``tol``.
 
-        Ranks may end in a cycle of roundings. Each adds at most SINGLE to either of two vectors
-        that an iteration brings closer by alpha: their distance ends below
-        2 SINGLE / (1 - alpha).
+        Rounded ranks may end in a cycle, where the change shrinks no further. An iteration brings
+        two vectors closer by alpha, and rounding adds at most SINGLE to either; so the change ends
+        below 2 SINGLE / (1 - alpha).
         """
         single = self.tol is not None and self.tol >= 2 * SINGLE / (1 - alpha)
         return np.float32 if single else np.float64
@@ -235,14 +270,24 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class IterationResult:
-    """The result of an iteration.
+    """The result of the power iteration.
 
-    values : ranks, float64 of shape (n, k)
-    changes : the L1 norm of each iteration's change, the largest of the k vectors'
-    rounding : of the last iteration, as the L1 norm of what it adds to a vector of ranks
-    seconds : of each iteration
-    setup_seconds : before the first
-    nbytes : what was held between iterations
+    Attributes
+    ----------
+    values : float64 array of shape (n, k)
+        The ranks.
+    changes : list of float
+        The L1 norm of the change of each iteration, the largest of the k vectors.
+    converged : bool
+        Whether it ended by ``StoppingRule.tol``.
+    rounding : float
+        A bound of the rounding error of an iteration, as the L1 norm of the error of a vector.
+    seconds : list of float
+        Of each iteration.
+    setup_seconds : float, default 0.0
+        Before the first iteration.
+    nbytes : int, default 0
+        Bytes of the arrays held between iterations.
     """
 
     values: Array
@@ -255,11 +300,18 @@ class IterationResult:
 
 
 def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:
-    """Return the rounding error of an iteration with float64 sums, to first order.
+    """A bound of the rounding error of an iteration with float64 sums, to first order.
 
     Parameters
     ----------
-    n_in : how many edges point at each node
-    precision : of the contributions
+    n_in : int64 array
+        The number of edges that point at each node.
+    precision : type, default numpy.float64
+        The dtype of the contributions.
+
+    Returns
+    -------
+    float
+        As the L1 norm of the error of a vector of ranks.
     """
     return DOUBLE * (int(n_in.max(initial=0)) + 4) + (SINGLE if precision is np.float32 else 0)

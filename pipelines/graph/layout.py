@@ -1,7 +1,7 @@
 """Edge lists in text: their layout, judged by the first lines, and the columns of any part.
 
-Encoding and dialect are judged by the reader of all text, ``pipelines.data.delimited``; what edges
-have of their own is the header, which may look like an edge, and comments, which may be names.
+Encoding and dialect are judged by ``pipelines.data.delimited``, as for every text. Particular to
+edges are the header, which may look like an edge, and comments, which may be names.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from pipelines.data.tables.words import counted, short
 from pipelines.errors import InputError, opt
 from pipelines.graph.names import are_numbers
 
-HEAD_BYTES = 1 << 18  # that are looked at
-LEAST_FRACTION = 0.8  # of the cells of a column of numbers, which are numbers
+HEAD_BYTES = 1 << 18  # by which the layout is judged
+LEAST_FRACTION = 0.8  # of the cells that must be numbers for a column to count as numbers
 UNNAMED = ("", "Unnamed: 0", "index")  # what pandas and R call the column of an index
 _MORE = r"(?:node|vertex|id|name|label|url|page|user)*"
 _SOURCE = re.compile(f"{_MORE}(?:source|src|from|origin|start|citing|follower|sender){_MORE}")
@@ -52,12 +52,20 @@ _TABS = re.compile(rb"\t{2,}")
 
 
 class NamesAreText(Exception):
-    """Names that were taken for whole numbers are none."""
+    """Names were read as integers, and some are not."""
 
 
 @dataclass(frozen=True)
 class Unequal(Exception):
-    """A row has fewer or more cells than the others; ``number`` counts those of a part, from 1."""
+    """A row has fewer or more cells than the others.
+
+    Attributes
+    ----------
+    number : int
+        Of the row in its part, counted from 1.
+    n_cells : int
+    text : str
+    """
 
     number: int
     n_cells: int
@@ -68,14 +76,27 @@ class Unequal(Exception):
 class TextLayout:
     """How the rows of a text are read.
 
-    begin : the byte at which rows begin
-    n_cells : of a row
-    delimiter : empty for any number of blanks and tabs
-    newline : what ends a line, "\\n" with or without "\\r" before it, or "\\r"
-    marked : whether names begin with marks of comments; else lines that do are comments
-    decimal : the mark of decimals in weights
-    at_once : the text cannot be read in parts, as cells go over lines, or its lines do not end
-        with the byte that ends them in ASCII; ``begin`` is then that of the same text in UTF-8
+    Attributes
+    ----------
+    encoding : str
+    begin : int
+        The byte at which rows begin.
+    n_cells : int
+        Cells of a row.
+    delimiter : str
+        Empty for any number of blanks and tabs.
+    quote, escape : str
+        The character around a quoted cell, and the one before a quote within it.
+    newline : str
+        What ends a line: "\\n", with or without "\\r" before it, or "\\r".
+    marked : bool
+        Whether names begin with a comment mark; if not, lines that begin so are comments.
+    decimal : str
+        The decimal mark of weights.
+    at_once : bool
+        Whether the text cannot be read in parts, as cells contain line breaks, or its encoding does
+        not end lines by the byte that ends them in ASCII. ``begin`` then counts bytes of the text
+        in UTF-8.
     """
 
     encoding: str
@@ -90,13 +111,13 @@ class TextLayout:
     at_once: bool = False
 
     def lines(self, path: str, begin: int, end: int) -> bytes:
-        """Return the lines that begin within bytes of a file, in UTF-8."""
+        """The lines that begin within a range of bytes of a file, in UTF-8."""
         if not _is_bytewise(self.encoding):
             return _decoded(path, self.encoding)[self.begin :]
         newline = self.newline.encode()
         with open(path, "rb") as file:
-            # From the byte before: a line that begins with the part is then not taken for the end
-            # of one that began before it.
+            # It reads from the byte before the part, which tells whether a line begins with the
+            # part or before it.
             n_before = begin > self.begin
             file.seek(begin - n_before)
             lines = file.read(end - begin + n_before)
@@ -110,16 +131,27 @@ class TextLayout:
     def table(
         self, lines: bytes, column_types: dict[str, pa.DataType]
     ) -> tuple[pa.Table, list[int], int]:
-        """Return columns, the numbers of rows that are left out, and how many lines are comments.
+        """Parse lines.
 
         Parameters
         ----------
-        kinds : of the columns to read, by their numbers from 0
+        lines : bytes
+            Whole lines, as ``lines`` gives them.
+        column_types : dict of arrow types by str
+            The columns to read, by their numbers from 0.
+
+        Returns
+        -------
+        table : arrow table
+        left_out : list of int
+            Numbers of the rows that are not in the table, counted from 1.
+        n_comments : int
+            Comment lines among the rows.
 
         Raises
         ------
         NamesAreText
-            A whole number is none, or begins with a zero.
+            A cell of an integer column is not an integer, or begins with a zero.
         Unequal
             A row has another number of cells than the others.
         """
@@ -169,7 +201,7 @@ class TextLayout:
             raise
 
     def _refuse_open_quote(self, rows: bytes) -> None:
-        """Raise NoTable where a cell goes over lines, which parts are not to be cut in."""
+        """Raise NoTable if a quoted cell is not closed in a part: it may contain line breaks."""
         quote = self.quote.encode()
         if self.escape != self.quote or rows.count(quote) % 2 == 0:
             return
@@ -178,14 +210,23 @@ class TextLayout:
             raise NoTable("a quote is not closed, or a name goes over lines")
 
     def locate(self, path: str, begin: int, end: int, number: int) -> str:
-        """Return how a row of a part, counted from 1, is called in messages: by its line."""
+        """The name of a row in messages: the number of its line in the file.
+
+        Parameters
+        ----------
+        path : str
+        begin, end : int
+            The bytes of the part.
+        number : int
+            Of the row in the part, counted from 1.
+        """
         if self.at_once:
             return f"row {number}"
         newline = self.newline.encode()
         with open(path, "rb") as file:
             n_before = file.read(begin).count(newline)
         numbered_lines = enumerate(self.lines(path, begin, end).decode().split(self.newline), 1)
-        blanks = "\r\n" if self.delimiter else None  # a row of blanks is one, and left out
+        blanks = "\r\n" if self.delimiter else None  # a line of blanks counts as a row, left out
         rows = (
             n
             for n, line in numbered_lines
@@ -194,7 +235,7 @@ class TextLayout:
         return f"line {n_before + next(itertools.islice(rows, number - 1, None))}"
 
     def _rows(self, lines: bytes) -> tuple[bytes, int]:
-        """Return lines as they are parsed, and how many comments are not among them."""
+        """The lines in the form that arrow parses, without comments, and the number of comments."""
         rows, n_comments = lines, 0
         if self.newline == "\r":
             rows = rows.replace(b"\r", b"\n")
@@ -204,7 +245,7 @@ class TextLayout:
             rows, n_comments = (_BARE_COMMENT if self.marked else _COMMENT).subn(b"", rows)
         has_quotes = self.quote.encode() in rows
         if self.delimiter:
-            if has_quotes:  # which are the first character of a cell, but for blanks
+            if has_quotes:  # arrow takes a quote only as the first character of a cell
                 blanks = b" " if self.delimiter == "\t" else b" \t"
                 words = (re.escape(self.delimiter.encode()), blanks, *2 * [self.quote.encode()])
                 rows = re.sub(rb"(?m)(^|%b)[%b]+(?=%b(?!%b))" % words, rb"\1", rows)
@@ -221,12 +262,21 @@ class TextLayout:
 
 @dataclass(frozen=True)
 class Head:
-    """What the first lines of a text say of it.
+    """What the first lines of a text tell of it.
 
-    columns : names of all columns; where none of the lines has them, numbers from 1
-    default : names of the columns that are source and target if nothing else is said
-    undirected : whether the text calls its edges so
-    cells : of the first rows
+    Attributes
+    ----------
+    layout : TextLayout
+    columns : tuple of str
+        Names of all columns; without a header line, numbers from 1.
+    default : tuple of str
+        Names of columns, of which the first two are source and target by default.
+    undirected : bool
+        Whether the text calls its edges undirected.
+    notes : list of str
+        What was noticed.
+    cells : arrow table
+        Of the first rows, as text.
     """
 
     layout: TextLayout
@@ -238,21 +288,30 @@ class Head:
 
 
 def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[str]) -> Head:
-    """Judge the first lines of an edge list in text.
+    """Judge the layout of an edge list in text by its first lines.
 
     Parameters
     ----------
-    encoding, header : None looks at them
-    names : of columns that the caller wants
+    path : Path
+    encoding : str or None
+        None judges it by the bytes.
+    header : bool or None
+        Whether the first line has the names of columns; None judges it by its words.
+    names : sequence of str
+        Names of columns that the caller asked for.
+
+    Returns
+    -------
+    Head
 
     Raises
     ------
     OSError
         The file cannot be read.
     NoTable
-        It is no table.
+        It is not a table.
     InputError
-        It has no edge, or whether its first line has names of columns cannot be told.
+        It has no edge, or its first line may be a header as well as an edge.
     """
     notes = []
     if encoding is None:
@@ -338,7 +397,7 @@ def look(path: Path, encoding: str | None, header: bool | None, names: Sequence[
 
 
 def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
-    """Return lines and the bytes at which they begin, but for a byte order mark."""
+    """The first lines after a byte order mark, each with the byte at which it begins."""
     codec, is_whole = encoding, True
     if _is_bytewise(encoding):
         with path.open("rb") as file:
@@ -349,17 +408,20 @@ def _first_lines(path: Path, encoding: str) -> list[tuple[int, str]]:
     begin = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
     matches = list(_LINE.finditer(head, begin))
     if not is_whole and len(matches) > 1:
-        matches.pop()  # cut within
+        matches.pop()  # the last line may be incomplete
     return [(line.start(), line[0].decode(codec)) for line in matches]
 
 
 def first_cells(table: TextTable) -> list[str]:
-    """Return the cells of the first row."""
+    """The cells of the first row, without blanks around them."""
     return [(cell or "").strip() for cell in table.cells.slice(0, 1).to_pylist()[0].values()]
 
 
 def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two columns that are called source and target, or as edges' ends are called."""
+    """The columns for source and target by their names, such as ``from`` and ``to``; else None.
+
+    None, too, if several columns have such names.
+    """
     words = {name: re.sub("[^a-z]", "", name.lower()) for name in columns}
     sources = [name for name, word in words.items() if _SOURCE.fullmatch(word)]
     targets = [name for name, word in words.items() if _TARGET.fullmatch(word)]
@@ -367,12 +429,12 @@ def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:
 
 
 def means_node(name: str) -> bool:
-    """Return whether a column is called as those of nodes are, or not at all."""
+    """Whether the name of a column is one for nodes, such as ``id`` or ``page``, or empty."""
     return bool(re.fullmatch(_MORE, re.sub("[^a-z]", "", name.lower())))
 
 
 def _is_bytewise(encoding: str) -> bool:
-    """Return whether the bytes of ASCII mean in it what they mean there."""
+    """Whether an encoding has the bytes of ASCII for its characters."""
     return "\n\t,0".encode(encoding) == b"\n\t,0"
 
 
@@ -387,7 +449,10 @@ def _is_comment(line: str, marked: bool) -> bool:
 
 
 def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
-    """Return whether words that begin with a mark of comments are names: they come again."""
+    """Whether words that begin with a comment mark are names, such as ``#tag``.
+
+    They are if one stands within a line, or begins several different lines.
+    """
     lines_with = defaultdict[str, set[str]](set)
     for _, line in lines:
         if ("#" in line or "%" in line) and not _is_comment(line, marked=True):
@@ -399,7 +464,17 @@ def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
 
 
 def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
-    """Return whether the first line has the names of columns."""
+    """Whether the first line is a header.
+
+    It is if it has a name that the caller asked for. Where a column is of numbers below, a header
+    has none there. Otherwise it is judged by the names that ends of edges have, and by whether its
+    words come again as names of nodes.
+
+    Raises
+    ------
+    InputError
+        The signs contradict each other, or there are none.
+    """
     first = first_cells(table)
     if any(name in first for name in names if not name.isdecimal()):
         return True
@@ -422,7 +497,7 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
         not names_below.isdisjoint(first[:2]),
     )
     if has_roles and names_below.issuperset(filter(None, first)):
-        return True  # and is refused where it stands again
+        return True  # a header that is repeated, which is refused when the edges are read
     if has_roles == comes_again:
         raise InputError(
             f"{opt('edges')} must have a first line that is plainly names of columns or an edge, "
@@ -433,7 +508,7 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word is a number as others than Python read it, too."""
+    """Whether a word is a number for other programs, too; Python also takes ``1_000``."""
     try:
         return "_" not in word and float(word) is not None
     except ValueError:
@@ -441,28 +516,31 @@ def is_number(word: str) -> bool:
 
 
 def are_decimal_commas(words: Sequence[str]) -> bool:
-    """Return whether some words have a comma for decimals, and not, as may be, for thousands."""
+    """Whether words have decimal commas: none has a point, and in one three digits do not follow.
+
+    A comma before three digits may separate thousands.
+    """
     commas = [word for word in words if "," in word]
     decimal = any(len(word.rpartition(",")[2].strip()) != 3 for word in commas)
     return decimal and not any("." in word for word in words)
 
 
 def counts_rows(column: pa.ChunkedArray) -> bool:
-    """Return whether cells count rows, from 0 or 1."""
+    """Whether the cells of a column count its rows, from 0 or 1."""
     cells = column.to_pylist()
     return any(cells == [str(i + first) for i in range(len(cells))] for first in (0, 1))
 
 
 def _zeros_lead(rows: bytes) -> bool:
-    """Return whether a number may begin with a zero, or be hexadecimal."""
+    """Whether a number may begin with a zero or be hexadecimal, which arrow reads as an integer."""
     data = np.frombuffer(rows, np.uint8)  # whose last byte ends a line
-    for begin in range(0, len(data), 1 << 20):  # as long as a cache may hold
+    for begin in range(0, len(data), 1 << 20):  # blocks that may fit into a cache
         zeros = begin + np.flatnonzero(data[begin : begin + (1 << 20)] == ord("0"))
         next_bytes = data[zeros + 1]
         zeros = zeros[
             ((next_bytes >= ord("0")) & (next_bytes <= ord("9"))) | ((next_bytes | 32) == ord("x"))
         ]
-        previous_bytes = data[zeros - 1]  # of the first byte the last
+        previous_bytes = data[zeros - 1]  # the first byte wraps to the last: a line's end
         is_digit = (previous_bytes >= ord("0")) & (previous_bytes <= ord("9"))
         in_exponent = (previous_bytes == ord("-")) & (data[zeros - 2] == ord("e"))
         if not (is_digit | (previous_bytes == ord(".")) | in_exponent).all():

@@ -1,7 +1,7 @@
-"""Names of nodes: blanks around them are no part of them, and a number is one name however spelled.
+"""Names of nodes: without blanks around them, and a number is one name however it is spelled.
 
-Whether names are numbers is settled for a whole graph: ``12`` and ``12.0`` are one node where all
-names are numbers, and two, of which is told, where some are text or begin with a zero.
+Whether names are numbers is decided for a whole graph. If all are, ``12`` and ``12.0`` are one
+node. If some are text or begin with a zero, they are two nodes, and a note says so.
 """
 
 from __future__ import annotations
@@ -25,21 +25,28 @@ _WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 _PLAIN = r"^-?[0-9]+$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?$"
 _EXACT = decimal.Context(prec=10_000)
-_LONGEST = 40  # digits of a number that is spelled without an exponent
+_LONGEST = 40  # numbers of exponents beyond it are spelled with the exponent
 
 
 def is_text(names: pa.Array) -> bool:
-    """Return whether names are text."""
+    """Whether an array of names has arrow's type of text."""
     return bool(pa.types.is_large_string(names.type))
 
 
 def are_numbers(names: pa.Array) -> pa.Array:
-    """Return for each name whether it spells a number or a moment."""
+    """For each name, whether it spells a number or a date with or without time."""
     return pc.match_substring_regex(names, f"{_NUMBER}|{_MOMENT}")
 
 
 def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray[np.int32]]:
-    """Return names without blanks around them, each once, and positions among these."""
+    """Names without blanks around them, each once, and the positions of ends among these.
+
+    Parameters
+    ----------
+    names : arrow array
+    ends : int32 array
+        Positions among ``names``.
+    """
     if not is_text(names):
         return names, ends
     bare_names = pc.utf8_trim_whitespace(names)
@@ -50,7 +57,7 @@ def trimmed(names: pa.Array, ends: NDArray[np.int32]) -> tuple[pa.Array, NDArray
 
 
 def by_value(names: pa.Array) -> pa.Array:
-    """Return text with one spelling for each number, and each moment.
+    """Spell each number, and each date, in one way; other names stay as they are.
 
     ``1`` for ``+1``, ``1.0`` and ``1e0``; ``2026-01-01 00:00:00`` for ``2026-01-01T00:00:00.0``.
     """
@@ -69,16 +76,21 @@ def by_value(names: pa.Array) -> pa.Array:
 
 
 def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.Index, list[str]]:
-    """Return the nodes that occur in any of several arrays, sorted, and what is to be said of them.
+    """The nodes that occur in any of several arrays, sorted, and notes on their names.
 
     Parameters
     ----------
-    numbers : names that are text become numbers where all of them are numbers
+    arrays : iterable of arrow arrays
+    numbers : bool, default False
+        Whether names that are text become numbers if all of them spell numbers.
 
     Returns
     -------
-    nodes : int64, or in the order of arrow
-    notes : of several spellings of one number, and of quotes that may not be closed
+    nodes : pandas.Index
+        int64 sorted by value, or another type in arrow's order.
+    notes : list of str
+        On several spellings of one number, and on names with line breaks, which may be due to a
+        quote that is not closed.
     """
     union = pc.unique(pa.chunked_array(to_one_type(list(arrays))))
     notes = []
@@ -96,7 +108,7 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
             notes.append(_spelling_note(spellings.to_pandas(), values.to_pandas(), numbers))
         if numbers and (has_several or not pc.any(_are_moments(union)).as_py()):
             union = pc.unique(values)
-            with suppress(pa.ArrowInvalid):  # not whole, or beyond it
+            with suppress(pa.ArrowInvalid):  # not integers, or beyond int64
                 union = union.cast(pa.int64())
     if pa.types.is_integer(union.type):
         return pd.Index(np.sort(union.to_numpy(zero_copy_only=False))), notes
@@ -104,7 +116,13 @@ def sorted_nodes(arrays: Iterable[pa.Array], numbers: bool = False) -> tuple[pd.
 
 
 def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
-    """Return positions of names among the nodes."""
+    """The positions of names among the nodes.
+
+    Raises
+    ------
+    InputError
+        A name is not a node.
+    """
     positions = lookup_positions(names, nodes)
     unknown = np.flatnonzero(positions < 0)
     if len(unknown):
@@ -116,9 +134,9 @@ def positions_of(names: pa.Array, nodes: pd.Index) -> NDArray[np.int32]:
 
 
 def lookup_positions(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
-    """Return positions among the nodes, -1 where there is none.
+    """The positions of names among the nodes; -1 for a name that is not a node.
 
-    Text is looked up as it is, then by the number it spells.
+    Text is looked up as it is, and then by the number that it spells.
     """
     positions = _looked_up(names, nodes)
     missing = np.flatnonzero(positions < 0)
@@ -147,7 +165,7 @@ def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
         name_index = name_index.astype(nodes.dtype)
     is_sorted = not isinstance(nodes, pd.RangeIndex) and nodes.is_monotonic_increasing
     if name_index.dtype.kind == "i" and nodes.dtype == name_index.dtype and is_sorted:
-        # Halving takes no memory, a table of all nodes many times theirs.
+        # Binary search needs no memory; pandas' hash table would take many times that of the nodes.
         known_nodes, values = nodes.to_numpy(), name_index.to_numpy()
         positions = np.minimum(np.searchsorted(known_nodes, values), len(nodes) - 1)
         positions[known_nodes[positions] != values] = -1
@@ -156,18 +174,24 @@ def _looked_up(names: pa.Array, nodes: pd.Index) -> NDArray[np.int64]:
 
 
 def to_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Return whole numbers as int64 or uint64, others and moments in a type that holds all of them.
+    """Cast arrays of names to one type.
 
-    What is text, or has no such type, becomes text.
+    Integers become int64 or uint64; other numbers and dates a type that holds all of them. If there
+    is none, or some are text, all become text.
+
+    Raises
+    ------
+    InputError
+        Some cannot be text, such as lists.
     """
     if all(pa.types.is_integer(array.type) for array in arrays):
         for integer_type in (pa.int64(), pa.uint64()):
-            with suppress(pa.ArrowInvalid):  # beyond it
+            with suppress(pa.ArrowInvalid):  # beyond its range
                 return [array.cast(integer_type) for array in arrays]
     types = [array.type for array in arrays]
     common_type = types[0]
     if any(next_type != common_type for next_type in types) and all(map(_is_numeric, types)):
-        with suppress(pa.ArrowInvalid):  # not whole, or beyond it
+        with suppress(pa.ArrowInvalid):  # not integers, or beyond int64
             return [array.cast(pa.int64()) for array in arrays]
     with suppress(pa.ArrowException):
         for next_type in types:
@@ -203,7 +227,7 @@ def _is_numeric(arrow_type: pa.DataType) -> bool:
 
 
 def _spelled(word: str) -> str:
-    """Return a number that is not plainly whole, in the one way it is spelled."""
+    """The one spelling of a number, exact to 10,000 digits."""
     try:
         number = _EXACT.normalize(_EXACT.create_decimal(word))
     except decimal.DecimalException:
@@ -212,7 +236,15 @@ def _spelled(word: str) -> str:
 
 
 def _spelling_note(spellings: pd.Series, values: pd.Series, numbers: bool) -> str:
-    """Return what is said of names that spell one number in several ways."""
+    """The note on names that spell one number in several ways.
+
+    Parameters
+    ----------
+    spellings, values : Series
+        Names as they are, and by value.
+    numbers : bool
+        Whether they became numbers.
+    """
     first = values[values.duplicated()].min()
     examples = " and ".join(map(repr, sorted(spellings[values == first])[:2]))
     if numbers:

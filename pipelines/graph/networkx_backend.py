@@ -1,7 +1,7 @@
-"""A backend of networkx: ``networkx.pagerank(G, backend="pleasingly")``.
+"""A backend for networkx: ``networkx.pagerank(G, backend="pleasingly")``.
 
-networkx finds it by the entry point ``networkx.backends``, and loads it when it is first called;
-https://networkx.org/documentation/stable/reference/backends.html says what a backend has.
+networkx finds it by the entry point ``networkx.backends`` and loads it on its first call. What a
+backend must have: https://networkx.org/documentation/stable/reference/backends.html
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from pipelines.graph.graph import CompressedRows, Graph, graph_of
 from pipelines.graph.iteration import Array, RandomSurfer, StoppingRule
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
-# On two cores the first call on a random graph of as many edges takes about as long as networkx's
-# own, most of it for the conversion, which later calls find done.
+# On two cores the first call on a random graph of so many edges takes about as long as networkx's
+# own function. Most of it is the conversion, which networkx keeps for later calls.
 EDGES_WORTH_IT = 10_000
-STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # an L1 norm at which an iteration can end
+STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # the range of ``StoppingRule.tol``
 
 
 @dataclass(frozen=True, eq=False)
 class ConvertedGraph:
-    """A graph of networkx, converted once; networkx keeps it until the graph changes.
+    """A converted graph of networkx, which networkx keeps until the graph changes.
 
     Attributes
     ----------
-    nodes : as networkx names them, in its order
-    rows : the edges by destination; those of a multigraph between two nodes are added, and an
-        undirected edge counts both ways
+    nodes : list
+        In networkx's order.
+    rows : CompressedRows
+        The edges by destination. Parallel edges of a multigraph are added, and an undirected edge
+        counts both ways.
+    directed, multigraph : bool
+        Of the graph of networkx.
     """
 
     __networkx_backend__: ClassVar[str] = "pleasingly"
@@ -45,7 +49,13 @@ class ConvertedGraph:
 
     @classmethod
     def of(cls, graph: Any, weight: str | None) -> ConvertedGraph:
-        """Convert a graph; an edge without the attribute ``weight`` counts 1.
+        """Convert a graph of networkx.
+
+        Parameters
+        ----------
+        graph : networkx.Graph
+        weight : str or None
+            The attribute with the weight of an edge; an edge without it counts 1.
 
         Raises
         ------
@@ -69,7 +79,7 @@ class ConvertedGraph:
         return self.multigraph
 
     def vector(self, values: Mapping[Any, float]) -> Array:
-        """Numbers by node, 0 where nothing is said of one, with sum 1; NaN where all are 0."""
+        """Numbers by node as a vector with sum 1; nodes without one get 0. NaN if all are 0."""
         vector = np.array([values.get(node, 0) for node in self.nodes], dtype=np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(vector / vector.sum())
@@ -89,15 +99,30 @@ def pagerank(
 
     Parameters
     ----------
-    tol : ends when the L1 norm of the change is below this times the number of nodes
-    nstart : ranks to begin with; not used with ``dangling``
-    dangling : where the rank of nodes goes that no weight leaves; by default as
-        ``personalization`` says
+    G : ConvertedGraph
+    alpha : float, default 0.85
+        The damping factor, strictly between 0 and 1.
+    personalization : mapping, optional
+        Where to jump, by node; by default to all nodes alike.
+    max_iter : int, default 100
+    tol : float, default 1e-6
+        It ends when the L1 norm of the change is below this times the number of nodes.
+    nstart : mapping, optional
+        Ranks to begin with, by node; not used with ``dangling``.
+    weight : str or None, default "weight"
+        Used when the graph is converted.
+    dangling : mapping, optional
+        Where the rank of nodes goes that no weight leaves; by default as ``personalization`` says.
+
+    Returns
+    -------
+    dict
+        Node to rank.
 
     Raises
     ------
     networkx.PowerIterationFailedConvergence
-        The change is not that small after ``max_iter`` iterations.
+        The change is not small enough after ``max_iter`` iterations.
     ZeroDivisionError
         ``personalization`` is 0 on all nodes of the graph.
     """
@@ -120,9 +145,10 @@ def pagerank(
         result = pull_ranks(graph, surfer, StoppingRule(limit, max_iter))
         ranks = result.values[:, 0]
     else:
-        # Ranks are linear in what flows in from outside: first without what dangling nodes give
-        # back, once for the jumps and once for ``dangling``, then as much of the second as makes
-        # what comes back what was lost. Up to 1 / (1 - alpha) times as much, as are its errors.
+        # Ranks are linear in the rank that flows in from outside. So they are computed with the
+        # rule "none", once for the jumps and once for ``dangling``. Then so much of the second is
+        # added that what flows in equals what dangling nodes lose. That is up to 1 / (1 - alpha)
+        # times as much, and so is its error: hence the smaller limit.
         surfer = RandomSurfer(n, alpha, np.column_stack([jump, target]), "none")
         result = pull_ranks(graph, surfer, StoppingRule(max(limit * (1 - alpha), STRICTEST)))
         jump_ranks, dangling_ranks = result.values.T
@@ -136,7 +162,7 @@ def pagerank(
 
 
 class NetworkxBackend:
-    """What networkx asks of a backend."""
+    """The functions that networkx calls of a backend."""
 
     pagerank = staticmethod(pagerank)
 
@@ -144,17 +170,17 @@ class NetworkxBackend:
     def convert_from_nx(
         graph: Any, *, edge_attrs: Mapping[str, Any] | None = None, **preserved: Any
     ) -> ConvertedGraph:
-        """Convert a graph with the weights that ``edge_attrs`` names, if it names some."""
+        """Convert a graph, with the weights that ``edge_attrs`` names, if any."""
         return ConvertedGraph.of(graph, next(iter(edge_attrs), None) if edge_attrs else None)
 
     @staticmethod
     def convert_to_nx(result: Any, *, name: str | None = None) -> Any:
-        """Give a result as it is: ranks are no graph."""
+        """The result itself: ranks are not a graph that would have to be converted."""
         return result
 
     @staticmethod
     def can_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:
-        """Whether the function and its parameters can be had, or why not."""
+        """True if this backend has the function with these arguments; otherwise why not."""
         if name != "pagerank":
             return f"pleasingly has pagerank alone, not {name}"
         values = _values(args, kwargs)
@@ -167,7 +193,10 @@ class NetworkxBackend:
 
     @staticmethod
     def should_run(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | str:
-        """Whether the graph is large enough to be converted, where the backend is not named."""
+        """True if the graph is large enough to be worth converting; otherwise why not.
+
+        networkx asks this only if the backend was not named in the call.
+        """
         graph = _values(args, kwargs)["G"]
         if isinstance(graph, ConvertedGraph) or graph.number_of_edges() >= EDGES_WORTH_IT:
             return True

@@ -1,6 +1,6 @@
-"""What networkx shows of the backend ``pleasingly``: read at its import, so that it imports little.
+"""The description of the backend ``pleasingly`` for networkx, which reads it when it is imported.
 
-The backend itself is ``pipelines.graph.networkx_backend``.
+So this module imports little; the backend itself is ``pipelines.graph.networkx_backend``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def get_info() -> dict[str, Any]:
-    """The functions of networkx that the backend has, and what is to be known of them."""
+    """The functions of networkx that the backend has, and what differs in them."""
     return {
         "backend_name": "pleasingly",
         "project": "pleasingly",

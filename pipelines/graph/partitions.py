@@ -1,8 +1,8 @@
 """A graph in partitions by destination, on disk, and the tasks that write them and iterate.
 
-A partition has the nodes of one range, the edges that point at them, and their ranks. All
-functions are plain, and any worker that reaches the folder can run any of them: edges are mapped
-from their files for the length of a task, so that no process holds all of them.
+A partition has the nodes of one range, the edges that point at them, and their ranks. Any worker
+that can reach the folder can run any of these tasks: a task maps the edges of its partition from
+their files, so that no process holds all edges.
 """
 
 from __future__ import annotations
@@ -30,14 +30,26 @@ from pipelines.graph.random_graphs import RandomGraph
 from pipelines.run_folder.names import replacing
 
 PIECES = "pieces"
-# numpy parses a file's head as Python. Python 3.11 counts the depth of all threads' syntax trees in
-# one place, and raises SystemError where two parse at once (python/cpython#106905).
+# numpy parses the header of a file as Python code. Python 3.11 counts the depth of the syntax trees
+# of all threads in one variable, and raises SystemError if two threads parse at once
+# (python/cpython#106905).
 _PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """A graph in partitions: p has the nodes bounds[p] to bounds[p + 1] - 1."""
+    """A graph in partitions on disk.
+
+    Attributes
+    ----------
+    folder : str
+    bounds : tuple of int
+        Partition p has the nodes from bounds[p] to bounds[p + 1] - 1.
+    weighted : bool, default False
+        Whether edges have weights.
+    n_edges : int, default 0
+        Of all partitions.
+    """
 
     folder: str
     bounds: tuple[int, ...]
@@ -53,38 +65,43 @@ class Partitioning:
         return self.bounds[-1]
 
     def path(self, p: int, name: str) -> Path:
+        """The file of an array of partition p."""
         return Path(self.folder) / f"partition-{p:03d}" / f"{name}.npy"
 
     def rows(self, p: int, mmap_mode: Literal["c"] | None = None) -> CompressedRows:
-        """Return the edges of a partition, mapped where told."""
+        """The edges of partition p; with ``mmap_mode`` mapped from their files."""
         first, source = (read_array(self.path(p, name), mmap_mode) for name in ("first", "source"))
         weight = read_array(self.path(p, "weight"), mmap_mode) if self.weighted else None
         return CompressedRows(first, source, weight)
 
     def checkpoint(self, p: int, iteration: int) -> Path:
-        """Return the file of a partition's ranks after an iteration."""
+        """The file with the ranks of partition p after an iteration."""
         return self.path(p, f"ranks-{iteration:06d}")
 
     def nbytes(self) -> int:
-        """Return the bytes of the files that an iteration reads."""
+        """Bytes of the files that an iteration reads."""
         names = ("first", "source", "weight") if self.weighted else ("first", "source")
         return sum(
             self.path(p, name).stat().st_size for p in range(self.n_partitions) for name in names
         )
 
     def rounding_error(self, precision: type = np.float64) -> float:
-        """Return the rounding error of an iteration; see ``iteration``."""
+        """A bound of the rounding error of an iteration; see ``iteration.rounding_error``."""
         firsts = (read_array(self.path(p, "first")) for p in range(self.n_partitions))
         return max(rounding_error(np.diff(first), precision) for first in firsts)
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionState:
-    """A partition after an iteration.
+    """A partition of n_p nodes after an iteration.
 
-    ranks : float64 of shape (n_p, k)
-    contributions : of its nodes along an edge of weight 1, float32 or float64 of shape (n_p, k)
-    change, dangling_rank : sums over its nodes, of shape (k,)
+    Attributes
+    ----------
+    ranks : float64 array of shape (n_p, k)
+    contributions : float32 or float64 array of shape (n_p, k)
+        What each node contributes along an edge of weight 1.
+    change, dangling_rank : float64 arrays of shape (k,)
+        The L1 norm of the change, and the rank of dangling nodes, summed over these nodes.
     """
 
     ranks: Array
@@ -95,11 +112,18 @@ class PartitionState:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """What all partitions know of each other after an iteration.
+    """What all partitions need of each other after an iteration.
 
-    contributions : of all nodes, of shape (n, k)
-    dangling_rank : of shape (k,)
-    changes : of every iteration since the last checkpoint, the largest of the vectors'
+    Attributes
+    ----------
+    contributions : array of shape (n, k)
+        Of all nodes.
+    dangling_rank : array of shape (k,)
+        Of all nodes.
+    changes : tuple of float
+        Of every iteration since the last checkpoint, each the largest of the k vectors.
+    done : bool, default False
+        Whether the iteration has ended by its tolerance.
     """
 
     contributions: NDArray[Any]
@@ -109,21 +133,18 @@ class Exchange:
 
 
 def names_in_part(edges: EdgeFile, part: FilePart) -> tuple[pa.Array, int] | None:
-    """Return the node names in a part, and how many comments it has.
-
-    None if names are not integers, as was assumed.
-    """
+    """The names of nodes in a part, and its number of comments; None if names are not integers."""
     try:
         block = edges.read(part)
         return block.names, block.n_comments
     except NamesAreText:
         return None
     finally:
-        pa.default_memory_pool().release_unused()  # or it keeps hundreds of MB
+        pa.default_memory_pool().release_unused()  # arrow would keep hundreds of MB
 
 
 def union(parts: Iterable[tuple[pa.Array, int] | None]) -> tuple[pa.Array, int] | None:
-    """Return names that occur in any of several arrays; None if one of them is None."""
+    """The names in any of several parts, and the sum of their comments; None if a part is None."""
     all_parts = list(parts)
     integer_parts = [part for part in all_parts if part is not None]
     if len(integer_parts) < len(all_parts):
@@ -133,16 +154,23 @@ def union(parts: Iterable[tuple[pa.Array, int] | None]) -> tuple[pa.Array, int] 
 
 
 def read_nodes(path: Path) -> pd.Index:
-    """Return the names of all nodes, as ``distributed`` wrote them."""
+    """The names of all nodes, from the file that ``distributed`` wrote."""
     return pd.Index(pd.read_parquet(path)["node"])
 
 
 def balanced_bounds(n_in: NDArray[np.int64], n_nodes: int, n_partitions: int) -> tuple[int, ...]:
-    """Return ranges of nodes with about as many nodes and edges each.
+    """Divide the nodes into partitions with about the same number of nodes and edges together.
 
     Parameters
     ----------
-    n_in : edges that point into each of equal ranges of nodes, between which is cut
+    n_in : int64 array
+        The number of edges that point into each of equal ranges of nodes; cuts lie between ranges.
+    n_nodes, n_partitions : int
+
+    Returns
+    -------
+    tuple of int
+        The n_partitions + 1 bounds, from 0 to n_nodes.
     """
     ends = -(-np.arange(1, len(n_in) + 1, dtype=np.int64) * n_nodes // len(n_in))
     work = np.cumsum(n_in) + ends
@@ -160,12 +188,28 @@ def write_piece(
     number: int,
     part: Any,
 ) -> tuple[NDArray[np.int64], bool]:
-    """Write the edges of a part in the order of their targets.
+    """Write the edges of a part, sorted by target, so that a partition has them side by side.
+
+    Parameters
+    ----------
+    edges : EdgeFile or RandomGraph
+    folder : str
+    n_ranges : int
+        Equal ranges of nodes in which edges are counted.
+    nodes : pandas.Index
+        Names of all nodes.
+    undirected : bool
+        Whether edges count both ways.
+    number : int
+        Of the part.
+    part : FilePart or int
 
     Returns
     -------
-    how many of them point into each of ``n_ranges`` equal ranges of nodes, and whether their
-    weights are neither very large nor very small
+    n_in : int64 array of shape (n_ranges,)
+        The number of edges that point into each range.
+    is_usual : bool
+        Whether no weight is very large or very small; see ``are_usual``.
     """
     source, target, weight = edges.piece(part, nodes)
     if undirected:
@@ -187,9 +231,18 @@ def write_rows(
     has_usual_weights: bool,
     p: int,
 ) -> int:
-    """Gather a partition's edges from all pieces, and write them as rows; return their number.
+    """Gather the edges of partition p from all pieces, and write them as rows: their number.
 
-    usual : else weights are divided by the largest that leaves the same node
+    Parameters
+    ----------
+    graph : Partitioning
+    self_loops, repeated : str
+        See ``make_rows``.
+    n_pieces : int
+    has_usual_weights : bool
+        If not, weights are divided by the largest that leaves the same node.
+    p : int
+        The partition.
     """
     begin, end = graph.bounds[p], graph.bounds[p + 1]
 
@@ -227,7 +280,14 @@ def write_rows(
 
 
 def write_reciprocals(graph: Partitioning, dependencies: Any = None) -> None:
-    """Write 1 / the weight that leaves each node, once all rows are written."""
+    """Write 1 / the weight that leaves each node.
+
+    Parameters
+    ----------
+    graph : Partitioning
+    dependencies : object
+        The results of ``write_rows``, so that Dask runs this task after them.
+    """
     out = np.zeros(graph.n_nodes)
     for p in range(graph.n_partitions):
         out[read_array(graph.path(p, "out-node"))] += read_array(graph.path(p, "out-weight"))
@@ -237,7 +297,7 @@ def write_reciprocals(graph: Partitioning, dependencies: Any = None) -> None:
 
 
 def write_start(graph: Partitioning, surfer: RandomSurfer, ranks: Array) -> None:
-    """Write the initial ranks of each partition, and where its surfer jumps."""
+    """Write the initial ranks of each partition, and where the surfer jumps in it."""
     for p in range(graph.n_partitions):
         part = slice(graph.bounds[p], graph.bounds[p + 1])
         jump = surfer.jump if surfer.personalisation is None else surfer.jump[part]
@@ -246,7 +306,18 @@ def write_start(graph: Partitioning, surfer: RandomSurfer, ranks: Array) -> None
 
 
 def begin_partition(graph: Partitioning, p: int, iteration: int, precision: type) -> PartitionState:
-    """Return the state of a partition at a checkpoint."""
+    """The state of partition p at the checkpoint of an iteration.
+
+    Parameters
+    ----------
+    graph : Partitioning
+    p : int
+        The partition.
+    iteration : int
+        0 for the ranks to begin with.
+    precision : type
+        The dtype of the contributions.
+    """
     ranks = read_array(graph.checkpoint(p, iteration))
     rows = _rows(graph, p)
     change = np.full(ranks.shape[1], np.inf)
@@ -257,14 +328,24 @@ def begin_partition(graph: Partitioning, p: int, iteration: int, precision: type
 def advance(
     graph: Partitioning, surfer: RandomSurfer, p: int, state: PartitionState, exchange: Exchange
 ) -> PartitionState:
-    """Compute one iteration of a partition; the same state if the iteration has ended.
+    """Compute one iteration of partition p; if the iteration has ended, the state stays the same.
 
-    surfer : without its vectors, which are in the folder
+    Parameters
+    ----------
+    graph : Partitioning
+    surfer : RandomSurfer
+        Without its vectors, which are in the folder.
+    p : int
+        The partition.
+    state : PartitionState
+        After the iteration before.
+    exchange : Exchange
+        Of all partitions, after the iteration before.
     """
     if exchange.done:
         return state
     ranks, following = state.ranks.copy(), np.empty_like(state.contributions)
-    # What Dask brings may be read-only or unaligned, for which numba would compile anew.
+    # Arrays from Dask may be read-only or unaligned, for which numba would compile a second time.
     contributions = np.require(exchange.contributions, requirements=["A", "W"])
     change, dangling_rank = pull(
         _rows(graph, p), surfer, exchange.dangling_rank, ranks, contributions, following
@@ -273,14 +354,24 @@ def advance(
 
 
 def shared(state: PartitionState) -> tuple[NDArray[Any], Array, Array]:
-    """Return what others need of a state: all but its ranks."""
+    """What other partitions need of a state: all but its ranks."""
     return state.contributions, state.change, state.dangling_rank
 
 
 def exchange(
     previous: Exchange | None, tol: float | None, parts: list[tuple[NDArray[Any], Array, Array]]
 ) -> Exchange:
-    """Put together what the partitions share after an iteration; decide whether it was the last."""
+    """Combine what the partitions share after an iteration, and decide whether it was the last.
+
+    Parameters
+    ----------
+    previous : Exchange or None
+        After the iteration before; None at a checkpoint.
+    tol : float or None
+        See ``StoppingRule``.
+    parts : list of tuple
+        What ``shared`` gives for each partition, in their order.
+    """
     if previous is not None and previous.done:
         return previous
     contributions, changes, dangling_ranks = zip(*parts, strict=True)
@@ -295,26 +386,39 @@ def exchange(
 def save_state(
     graph: Partitioning, p: int, iteration: int, state: PartitionState, exchange: Exchange
 ) -> None:
-    """Write a partition's ranks as a checkpoint."""
+    """Write the ranks of partition p as a checkpoint.
+
+    Parameters
+    ----------
+    graph : Partitioning
+    p : int
+    iteration : int
+        The iteration of the checkpoint before.
+    state : PartitionState
+    exchange : Exchange
+        Its changes tell how many iterations have been done since.
+    """
     save_array(graph.checkpoint(p, iteration + len(exchange.changes)), state.ranks)
 
 
 def _rows(graph: Partitioning, p: int) -> PullRows:
-    """Map a partition's edges. Copied on write, though nothing is written: what is compiled for
-    arrays in memory serves them.
+    """The rows of partition p, mapped from their files.
+
+    They are mapped as copy-on-write although nothing is written: numba then takes them for
+    writable arrays, and does not compile a second time for read-only ones.
     """
     reciprocal, jump = (read_array(graph.path(p, name), "c") for name in ("reciprocal", "jump"))
     return PullRows.of(graph.rows(p, "c"), reciprocal, jump)
 
 
 def read_array(path: Path, mmap_mode: Literal["r", "c"] | None = None) -> NDArray[Any]:
-    """Return the array in a file, mapped where told; for any number of threads at once."""
+    """The array in a file, with ``mmap_mode`` mapped; safe in several threads at once."""
     with _PARSING:
         return np.asarray(np.load(path, mmap_mode=mmap_mode))
 
 
 def save_array(path: Path, values: NDArray[Any]) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write an array to a file, which appears only when it is complete."""
     path.parent.mkdir(exist_ok=True)
     with replacing(path) as unfinished, unfinished.open("wb") as file:
         np.save(file, values)

@@ -1,9 +1,17 @@
 """PageRank on CPU cores: compressed rows by destination, compiled by numba.
 
-The method is the pull of PageRank codes for many cores (Beamer, Asanović and Patterson 2017;
-Sahu 2024, arXiv 2404.08299): each row collects what the nodes that point at it contribute. Here
-nodes are numbered anew for it: those that contribute something first, by how many point at them,
-so that what is read most lies together and rows of one length follow each other.
+This is the pull form of PageRank (Beamer et al. 2017; Sahu 2024): each row collects what the nodes
+that point at it contribute. The nodes are renumbered for it: those that contribute come first, in
+descending order of the number of edges that point at them. So the contributions that are read most
+often lie together, and rows of equal length follow each other.
+
+References
+----------
+S. Beamer, K. Asanović and D. Patterson, Reducing PageRank communication via propagation blocking,
+IEEE International Parallel and Distributed Processing Symposium, 2017.
+
+S. Sahu, Efficient GPU implementation of static and incrementally expanding DF-P PageRank for
+dynamic graphs, arXiv 2404.08299, 2024.
 """
 
 from __future__ import annotations
@@ -29,10 +37,10 @@ from pipelines.graph.iteration import (
 )
 from pipelines.svm.compiled import NO_NAN, compiled
 
-# Sums are made chunk by chunk, and chunks do not depend on the number of threads: nor do ranks.
+# Sums are over chunks, which do not depend on the number of threads; so neither do the ranks.
 CHUNKS = 256
 
-# Handing work to a thread takes longer than so many edges.
+# A thread gets at least so many edges; for fewer, handing work to it takes longer than the work.
 EDGES_FOR_A_THREAD = 50_000
 
 
@@ -43,13 +51,22 @@ def pull_ranks(
     n_threads: int | None = None,
     callback: Callback = ignore,
 ) -> IterationResult:
-    """Iterate until ``stop`` says so.
+    """Compute the ranks of a graph in memory by the power iteration, on CPU cores.
 
     Parameters
     ----------
-    n_threads : None: every core this process may use
+    graph : Graph
+    surfer, stop : RandomSurfer, StoppingRule
+    n_threads : int, optional
+        By default one for each core that this process may use.
+    callback : function, optional
+        Called with the number of each iteration and its change.
+
+    Returns
+    -------
+    IterationResult
     """
-    if graph.n_nodes > 2:  # compile, or load what was compiled, before anything is timed
+    if graph.n_nodes > 2:  # so that compiling, or loading what was compiled, is not timed
         weight = None if graph.rows.weight is None else np.ones(1)
         two_rows = CompressedRows(np.array([0, 0, 1], np.int64), np.zeros(1, np.int32), weight)
         halves = None if surfer.personalisation is None else np.full((2, surfer.n_vectors), 0.5)
@@ -60,7 +77,7 @@ def pull_ranks(
     dtype = stop.precision(surfer.alpha)
     reciprocal = reciprocal_of(graph.out_weight)
     n_in = np.diff(graph.rows.first)
-    # Nodes that contribute come before those that do not, the most pointed at first.
+    # Nodes that contribute come before those that do not; within both, by descending in-degree.
     max_in = int(n_in.max())
     keys = (max_in - n_in) + np.where(reciprocal > 0, 0, max_in + 1)
     order = np.argsort(keys, kind="stable").astype(np.int32)
@@ -97,12 +114,18 @@ def pull_ranks(
 
 @dataclass(frozen=True, eq=False)
 class PullRows:
-    """Some rows of a graph, and what an iteration must know of them.
+    """Rows of a graph, of all its nodes or of a partition, and what an iteration needs with them.
 
-    rows : their edges; a source is a position among the contributions
-    reciprocal : 1 / weight that leaves each row's node, 0 where none does; of shape (n_rows,)
-    jump : of shape (n_rows, k), or (1, 1)
-    bounds : of the chunks
+    Attributes
+    ----------
+    rows : CompressedRows
+        Their edges; a source is a position among the contributions.
+    reciprocal : float64 array of shape (n_rows,)
+        1 / the weight that leaves each row's node; 0 if none does.
+    jump : float64 array of shape (n_rows, k) or (1, 1)
+        Where to jump; see ``RandomSurfer.jump``.
+    bounds : int64 array
+        Chunk c has the rows from bounds[c] to bounds[c + 1] - 1.
     """
 
     rows: CompressedRows
@@ -112,7 +135,7 @@ class PullRows:
 
     @classmethod
     def of(cls, rows: CompressedRows, reciprocal: Array, jump: Array) -> PullRows:
-        """Split rows into chunks with about as many edges and rows each."""
+        """Split rows into chunks, of which edges and rows together are about equal in number."""
         work = rows.first + np.arange(len(rows.first))
         bounds = np.searchsorted(work, np.linspace(0, work[-1], CHUNKS + 1))
         return cls(rows, reciprocal, jump, bounds.astype(np.int64))
@@ -122,11 +145,11 @@ class PullRows:
         return self.rows.nbytes + self.reciprocal.nbytes + self.jump.nbytes + self.bounds.nbytes
 
     def dangling_rank(self, ranks: Array) -> Array:
-        """Return the rank on nodes that no weight leaves, of shape (k,)."""
+        """The sum of the ranks of nodes that no weight leaves, of shape (k,)."""
         return np.asarray(ranks[self.reciprocal == 0].sum(axis=0))
 
     def contributions(self, ranks: Array, precision: type) -> NDArray[Any]:
-        """Return each node's contribution along an edge of weight 1, of shape (n_rows, k)."""
+        """What each node contributes along an edge of weight 1, of shape (n_rows, k)."""
         return (ranks * self.reciprocal[:, None]).astype(precision)
 
 
@@ -140,25 +163,35 @@ def pull(
     pool: Executor | None = None,
     n_slices: int = 1,
 ) -> tuple[Array, Array]:
-    """Compute one iteration of some rows.
+    """Compute one iteration of these rows.
 
     Parameters
     ----------
-    dangling_rank : of shape (k,), the rank on all nodes that no weight leaves
-    ranks : float64 of shape (n_rows, k), read and written
-    contributions : float32 or float64 of shape (n_sources, k)
-    following : the same type, of at least n_rows, written: what the rows contribute next
-    n_shares : of the chunks, each one call in the threads of ``pool``
+    rows : PullRows
+    surfer : RandomSurfer
+    dangling_rank : array of shape (k,)
+        The sum of the ranks of all nodes that no weight leaves.
+    ranks : float64 array of shape (n_rows, k)
+        Read, and overwritten with the new ranks.
+    contributions : float32 or float64 array of shape (n_sources, k)
+        Of all nodes.
+    following : array of shape (n_rows, k) or longer, of the same dtype
+        Overwritten with the rows' contributions to the next iteration.
+    pool : concurrent.futures.Executor, optional
+        Of threads; by default everything runs in this thread.
+    n_slices : int, default 1
+        Calls into which the chunks are divided for the threads.
 
     Returns
     -------
-    change, dangling_rank : of shape (k,), of these rows
+    change, dangling_rank : float64 arrays of shape (k,)
+        The L1 norm of the change, and the sum of the new ranks of dangling nodes, of these rows.
     """
     jump_weight, uniform_weight = surfer.jump_weights(dangling_rank)
     changes = np.empty((CHUNKS, ranks.shape[1]))
     dangling_ranks = np.empty_like(changes)
 
-    # Of one vector the axis of vectors goes.
+    # With one vector the kernel works on arrays without the axis of vectors.
     kernel, vectors = (pull_one, 0) if ranks.shape[1] == 1 else (pull_many, slice(None))
     edges = (rows.rows.first, rows.rows.source, rows.rows.weight)
     nodes = (contributions[:, vectors], rows.reciprocal, rows.jump[:, vectors])
@@ -174,7 +207,7 @@ def pull(
 
 
 def reciprocal_of(out_weight: Array) -> Array:
-    """Return 1 / weight that leaves a node, and 0 where none does; of shape (n,)."""
+    """1 / the weight that leaves each node, and 0 if none does; of shape (n,)."""
     return np.divide(1.0, out_weight, out=np.zeros_like(out_weight), where=out_weight > 0)
 
 
@@ -182,7 +215,7 @@ def reciprocal_of(out_weight: Array) -> Array:
 def _renumbered(
     first: np.ndarray, source: np.ndarray, weight: np.ndarray | None, order: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the same edges where node ``order[i]`` is called i."""
+    """The same edges after node ``order[i]`` has got the number i."""
     number = np.empty_like(order)
     for position in range(len(order)):
         number[order[position]] = position
@@ -219,22 +252,38 @@ def pull_one(
     changes: np.ndarray,
     dangling_rank: np.ndarray,
 ) -> None:
-    """Compute one iteration of one vector, for the rows of some chunks.
+    """Compute one iteration of one vector, for the rows of a range of chunks.
 
-    bounds : chunk c has the rows bounds[c] to bounds[c + 1]
-    contributions : what each source contributes along an edge of weight 1, in float32 or float64
-    reciprocal : 1 / weight that leaves a row's node, 0 where none does
-    jump : float64 of one value for each row, or of one for all
-    ranks : float64, read and written
-    following : written, as ``contributions``, for the next iteration
-    changes, dangling_rank : float64, a chunk's L1 change and rank on dangling nodes
+    Parameters
+    ----------
+    bounds : int64 array
+        Chunk c has the rows from bounds[c] to bounds[c + 1] - 1.
+    chunks : tuple of int
+        The range of chunks.
+    first, source, weight : arrays
+        See ``CompressedRows``.
+    contributions : float32 or float64 array
+        What each source contributes along an edge of weight 1.
+    reciprocal : float64 array
+        1 / the weight that leaves a row's node; 0 if none does.
+    jump : float64 array
+        A value for each row, or one for all.
+    alpha : float
+    jump_weight, uniform_weight : float
+        See ``RandomSurfer.jump_weights``.
+    ranks : float64 array
+        Read and overwritten.
+    following : array of the dtype of ``contributions``
+        Overwritten with the contributions to the next iteration.
+    changes, dangling_rank : float64 arrays
+        Overwritten with the L1 change of each chunk, and the rank of its dangling nodes.
     """
     is_uniform = len(jump) == 1
     for chunk in range(chunks[0], chunks[1]):
         change = 0.0
         dangling = 0.0
         for row in range(bounds[chunk], bounds[chunk + 1]):
-            # Four sums: an addition does not wait for the one before.
+            # Four sums in turn, so that an addition need not wait for the one before it.
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
             k, end = first[row], first[row + 1]
             if weight is None:
@@ -280,9 +329,9 @@ def pull_many(
     changes: np.ndarray,
     dangling_rank: np.ndarray,
 ) -> None:
-    """Apply ``pull_one`` to k vectors at once: an edge is read once for all of them.
+    """``pull_one`` for k vectors at once, which reads each edge once for all of them.
 
-    All but ``reciprocal`` and the edges have an axis more, of length k.
+    All arrays but ``reciprocal`` and the edges have one more axis, of length k.
     """
     k_vectors = ranks.shape[1]
     sums = np.empty(k_vectors, np.float64)

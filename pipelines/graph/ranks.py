@@ -1,4 +1,4 @@
-"""PageRank as a function: ``compute_pagerank(edges)``."""
+"""PageRank as a function of Python: ``compute_pagerank(edges)``."""
 
 from __future__ import annotations
 
@@ -29,25 +29,32 @@ from pipelines.graph.pull import pull_ranks, reciprocal_of
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ranks(IterationResult):
-    """The answer: what the iteration gave, of named nodes.
+    """The ranks of named nodes, and how they were computed; made by ``compute_pagerank``.
+
+    Beside these it has the attributes of ``IterationResult``: ``values``, ``changes``,
+    ``converged`` and others.
 
     Attributes
     ----------
-    nodes : pandas Index of the n names
+    nodes : pandas.Index
+        The n names.
     vectors : list of str
-        Names of the k columns of ``values``; k is 1 without personalisation. Each adds up to 1
-        (less with dangling "none").
+        Names of the k columns of ``values``; k is 1 without personalisation. Each column adds up to
+        1 (less with dangling "none").
+    alpha : float
+        The damping factor.
     residual : float
-        The L1 norm of what one more iteration in float64 would change, largest of the vectors.
+        The L1 norm of what one more iteration in float64 would change, the largest of the vectors.
+    n_edges : int
     notes : tuple of str
         What was noticed in the edges: left out, converted, taken for names of columns.
     n_partitions : int or None
-        In which the edges were; None in memory.
+        The number of partitions of the edges; None if they were in memory.
 
     Raises
     ------
     InputError
-        A rank is infinite or no number.
+        A rank is infinite or NaN.
     """
 
     nodes: pd.Index
@@ -67,26 +74,33 @@ class Ranks(IterationResult):
 
     @property
     def change(self) -> float:
-        """The L1 norm of the last change; where it is not known, of that of one more iteration."""
+        """The L1 norm of the last change; if it is not known, that of one more iteration."""
         return self.residual if math.isnan(self.changes[-1]) else self.changes[-1]
 
     @property
     def bound(self) -> float:
         """An upper bound of the error of the ranks, as an L1 norm.
 
-        An iteration brings any two vectors closer by alpha, so the distance that is left is at
-        most alpha / (1 - alpha) times the last change; what the iteration was rounded by adds
-        1 / (1 - alpha) times itself.
+        An iteration brings any two vectors closer by the factor alpha. So the distance to the exact
+        ranks is at most alpha / (1 - alpha) times the last change, and the rounding of an iteration
+        adds at most 1 / (1 - alpha) times itself.
         """
         following = self.residual if math.isnan(self.changes[-1]) else self.alpha * self.change
         return (following + self.rounding) / (1 - self.alpha)
 
     def frame(self) -> pd.DataFrame:
-        """Return ranks with nodes as index and a column for each vector."""
+        """The ranks as a frame with nodes as its index and a column for each vector."""
         return pd.DataFrame(self.values, index=self.nodes, columns=self.vectors)
 
     def top(self, n: int = 10, vector: int = 0) -> pd.Series:
-        """Return the n highest ranks of a vector; equal ones in the order of nodes."""
+        """The n highest ranks of a vector; equal ranks in the order of nodes.
+
+        Parameters
+        ----------
+        n : int, default 10
+        vector : int, default 0
+            The index of the vector.
+        """
         order = np.argsort(-self.values[:, vector], kind="stable")[:n]
         return pd.Series(
             self.values[order, vector], index=self.nodes[order], name=self.vectors[vector]
@@ -115,7 +129,7 @@ def compute_pagerank(
     n_jobs: int | None = None,
     callback: Callback = ignore,
 ) -> Ranks:
-    """Return PageRank of a graph (Page, Brin, Motwani and Winograd 1998).
+    """Compute the PageRank of a graph (Page et al. 1998).
 
     Parameters
     ----------
@@ -126,55 +140,70 @@ def compute_pagerank(
     source : str, optional
         Column of the nodes that edges leave, of a file or table; by default the first.
     target : str, optional
-        Column of the nodes that edges point at; by default the second.
+        Column of the nodes that edges point at; by default the second. A file's columns with names
+        such as ``from`` and ``to`` come before these defaults.
     weight : str, optional
         Column of weights, each at least 0; by default every edge counts 1.
     nodes : int, optional
         The nodes are the numbers from 0 to ``nodes`` - 1, whether they have edges or not; by
         default the nodes are the names that occur.
     self_loops : {"keep", "drop"}, default "keep"
+        Whether edges from a node to itself count.
     repeated : {"sum", "once"}, default "sum"
-        An edge counts as often as it stands there, or once.
+        A repeated edge counts as often as it occurs, or once, with its first weight.
     undirected : bool, default False
-        Edges count both ways; self-loops once.
+        Whether edges count both ways; self-loops count once.
     header : bool, optional
-        Whether the first line of a file of text has the names of columns; by default it is looked
-        at.
+        Whether the first line of a text file has the names of columns; by default judged by its
+        words.
     encoding : str, optional
-        Of a file of text; by default UTF-8, or what its bytes look like.
+        Of a text file; by default UTF-8, or what its bytes look like.
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional
         Where to jump, by node: one vector or several (``surfer_on`` says of what form);
-        several are iterated at once. By default to every node alike.
+        several are iterated at once. By default to all nodes alike.
     dangling : {"uniform", "personalised", "none"}, default "uniform"
         Where the rank of nodes goes that no weight leaves.
     start : optional
-        Ranks to begin with, of a graph that was much like this one: ``Ranks``, the folder of a run,
-        or in the forms of ``personalise``, with one column or those of the vectors. By default
-        what a jump gives. It decides how many iterations it takes, and not what they end in.
+        Ranks to begin with, of a similar graph: ``Ranks``, the folder of a run, or the forms of
+        ``personalise``, with one column or those of the vectors. By default the ranks of a jump.
+        They change the number of iterations, and not what these converge to.
     tol : float or None, default 1e-6
-        Ends when the L1 norm of the change is this small; None: never.
+        It ends when the L1 norm of the change is at most this; None: never.
     iterations : int, optional
-        At most, at least 1; by default as many as ``tol`` can need.
+        The most iterations, at least 1; by default as many as ``tol`` can need.
     device : {"cpu", "gpu"}, default "cpu"
-        By compressed rows in numba, or by cuGraph.
+        "cpu" is a compiled loop over compressed rows, "gpu" is cuGraph.
     n_jobs : int, optional
         Threads on a CPU; None and -1 take every core.
     callback : function, optional
-        Called with the number of each iteration and its change; cuGraph tells of none.
+        Called with the number of each iteration and its change; cuGraph reports none.
 
     Returns
     -------
-    Ranks; an iteration that ended before ``tol`` says so in ``converged``
+    Ranks
+        ``converged`` is False if it ended by ``iterations`` before the change was at most ``tol``.
 
     Raises
     ------
     InputError
-        Edges or a parameter break a rule; one line that names it.
+        Edges or a parameter break a rule; the message is one line that names it.
+
+    References
+    ----------
+    L. Page, S. Brin, R. Motwani and T. Winograd, The PageRank citation ranking: bringing order to
+    the web, Stanford InfoLab, 1998.
+
+    Examples
+    --------
+    >>> from pipelines import compute_pagerank
+    >>> ranks = compute_pagerank((["a", "b", "c", "c"], ["b", "c", "a", "b"]))
+    >>> ranks.top(2).round(3).to_dict()
+    {'b': 0.397, 'c': 0.388}
     """
     stop = StoppingRule(tol, iterations)
-    RandomSurfer(1, alpha, None, dangling)  # before edges are read
+    RandomSurfer(1, alpha, None, dangling)  # checks its arguments before edges are read
     check_choice("device", device, ("cpu", "gpu"))
     if device == "gpu":
         cugraph.check(dangling, personalise is not None)
@@ -202,7 +231,16 @@ def compute_pagerank(
 class GraphProblem:
     """A graph in memory, how its ranks are defined, and where they are computed.
 
-    vectors : names of the k vectors
+    Attributes
+    ----------
+    graph : Graph
+    surfer : RandomSurfer
+    vectors : list of str
+        Names of the k vectors.
+    stop : StoppingRule
+    device : {"cpu", "gpu"}, default "cpu"
+    n_threads : int or None
+        None takes every core.
     """
 
     graph: Graph
@@ -213,7 +251,7 @@ class GraphProblem:
     n_threads: int | None = None
 
     def solve(self, task: RankTask | None = None, callback: Callback = ignore) -> Ranks:
-        """Return the ranks; on a worker it is the one task of a run."""
+        """Compute the ranks; on a worker this is the only task of a run."""
         graph, surfer = self.graph, self.surfer
         if self.device == "gpu":
             iterated = cugraph.rank_graph(graph, surfer, self.stop)
@@ -232,16 +270,16 @@ class GraphProblem:
 
 @dataclass(frozen=True)
 class RankTask:
-    """The one task of a run on one worker."""
+    """The only task of a run on one worker."""
 
     name: str = "pagerank"
     cost: float = 1.0
 
 
 def residual(graph: Graph, surfer: RandomSurfer, ranks: Array) -> float:
-    """Return the L1 norm of the change by a float64 iteration, the largest of the vectors.
+    """The L1 norm of the change by one more iteration in float64, the largest of the vectors.
 
-    By scipy, so that it does not share the code that made the ranks.
+    It uses scipy, and so checks the ranks by other code than computed them.
     """
     rows, n = graph.rows, graph.n_nodes
     weight = np.ones(rows.n_edges) if rows.weight is None else rows.weight

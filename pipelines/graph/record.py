@@ -1,4 +1,4 @@
-"""What a run of ``pagerank`` leaves: its files and their schemas."""
+"""What a run of ``pagerank`` leaves behind: its files and their schemas."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RankHistogram(RecordPart):
 
 
 class GraphAnswer(Answer):
-    """What ``pagerank`` answers: the highest ranks, how exact they are, and what they cost."""
+    """The results of ``pagerank``: the highest ranks, how exact they are, and what they cost."""
 
     needed: ClassVar[tuple[str, ...]] = (
         "top",

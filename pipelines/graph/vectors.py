@@ -1,4 +1,4 @@
-"""Numbers by node, as a table or a file has them: where a surfer jumps, ranks to begin with."""
+"""Numbers by node, from a table or a file: where a surfer jumps, or ranks to begin with."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 
 @dataclass(frozen=True, eq=False)
 class NodeVectors:
-    """Vectors of numbers by node.
+    """k vectors of numbers by node.
 
     Attributes
     ----------
-    values : float64 of shape (n_nodes, k)
-        At least 0, in each column one above it; 0 where nothing is said of a node.
-    names : of the k columns
-    has_row : bool of shape (n_nodes,)
-        Whether anything is said of a node.
-    unknown : names that are none of a node
+    values : float64 array of shape (n_nodes, k)
+        At least 0, and in each column one above 0; 0 for nodes that are not named.
+    names : list of str
+        Of the k columns.
+    has_row : bool array of shape (n_nodes,)
+        Whether a node is named.
+    unknown : pandas.Index
+        Names that are not nodes.
     """
 
     values: NDArray[np.float64]
@@ -48,25 +50,35 @@ class NodeVectors:
     unknown: pd.Index
 
     def scaled(self) -> NDArray[np.float64]:
-        """The vectors with sum 1."""
-        vectors = self.values / self.values.max(axis=0)  # their sum may be no float64 number
+        """The vectors, each scaled to sum 1."""
+        vectors = self.values / self.values.max(axis=0)  # their sum might overflow
         return np.asarray(vectors / vectors.sum(axis=0))
 
 
 def vectors_by_node(option: str, vectors: Any, nodes: pd.Index) -> tuple[NodeVectors, list[str]]:
-    """Vectors on these nodes, and what was noticed in a file.
+    """Numbers by node as vectors on the nodes of a graph.
 
     Parameters
     ----------
-    option : the parameter that errors name
-    vectors : a mapping, Series or frame by node; a path of a table, or of a run's folder; or
-        anything whose method ``frame`` gives a frame, as ``Ranks`` has it
+    option : str
+        The parameter that errors name.
+    vectors : mapping, Series, DataFrame, path or object
+        Numbers by node; the path of a table, or of the folder of a run; or an object whose method
+        ``frame`` gives a frame, such as ``Ranks``.
+    nodes : pandas.Index
+        Names of all nodes.
+
+    Returns
+    -------
+    vectors : NodeVectors
+    notes : list of str
+        What was noticed in a file.
 
     Raises
     ------
     InputError
-        The file cannot be read, a node stands there twice, a number is negative, infinite or NaN,
-        or a vector is 0 on all nodes.
+        The file cannot be read, a node occurs twice, a number is negative, infinite or NaN, or a
+        vector is 0 on all nodes.
     """
     notes = list[str]()
     if hasattr(vectors, "frame"):
@@ -106,7 +118,7 @@ def vectors_by_node(option: str, vectors: Any, nodes: pd.Index) -> tuple[NodeVec
 
 
 def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
-    """Read vectors by node from a file; return what was noticed in it, too."""
+    """Read vectors by node from a file, with notes on what was noticed in it."""
     from pipelines.graph.record import RANKS  # whose schemas need pydantic, and arrays do not
 
     path = path / RANKS if path.is_dir() else path
@@ -136,7 +148,11 @@ def _read_vectors(option: str, path: Path, nodes: pd.Index) -> tuple[pd.DataFram
 
 
 def _vectors_of(table: TextTable, path: Path, nodes: pd.Index) -> tuple[pd.DataFrame, list[str]]:
-    """The vectors in a text whose first line was not taken for a header, and notes."""
+    """The vectors in a text that was read without a header, and notes.
+
+    The first line is taken for a header unless its first cell is a node, or its other cells are
+    numbers and the first is not a name of columns.
+    """
     first = first_cells(table)
     is_node = lookup_positions(pa.array(first[:1], pa.large_string()), nodes)[0] >= 0
     if not is_node and (means_node(first[0]) or not all(map(is_number, first[1:]))):

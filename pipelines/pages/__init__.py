@@ -1,1 +1,1 @@
-"""The pages of runs, one file a command: which facts and figures each shows."""
+"""Pages of runs: for each command, the cards, sections and figures of its page."""

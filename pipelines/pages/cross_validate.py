@@ -1,4 +1,4 @@
-"""The page of a run of ``cross_validate``."""
+"""Page of a run of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from pipelines.search.record import (
     ValidationRecord,
 )
 
-MOST_CURVES = 9
-SIGNIFICANT = 0.05  # p, below which a difference is called that
+MOST_CURVES = 9  # validation curves, three in a row
+SIGNIFICANT = 0.05  # p below which a difference is called significant
 OF_PAIRS = {
     "p_holm": "p, Holm",
     "p_first": "P(first better)",
@@ -56,7 +56,7 @@ OF_PAIRS = {
 
 @dataclass(frozen=True)
 class ValidationReport(Report):
-    """A run of ``cross_validate``."""
+    """A run of ``cross_validate``: the best candidate of each algorithm, compared."""
 
     title = "Cross-validation"
     key_columns = CELL
@@ -67,16 +67,16 @@ class ValidationReport(Report):
 
     @cached_property
     def pairs(self) -> pd.DataFrame | None:
-        """Algorithms compared in pairs; None where there is no such table."""
+        """Paired comparisons of algorithms; None where the run has no such table."""
         return read_table(self.path / COMPARISON)
 
     @cached_property
     def curve(self) -> pd.DataFrame | None:
-        """The rows of the learning curve; None where there is no such table."""
+        """Rows of the learning curve; None where the run has no such table."""
         return read_table(self.path / LEARNING_CURVE, SearchRow)
 
     def candidates_of_cells(self) -> pd.DataFrame:
-        """Return candidates of a run that ended before it wrote their table."""
+        """Candidates of a run that ended before it wrote their table, from its cells."""
         if self.cells.empty:
             return self.cells
         by_candidate = self.cells.groupby("candidate")
@@ -88,17 +88,17 @@ class ValidationReport(Report):
 
     @property
     def scoring(self) -> str | None:
-        """The scoring by which the best candidate is chosen."""
+        """Name of the scorer that chooses the best candidate."""
         return (self.record.scoring or ["score"])[0]
 
     @property
     def y_scale(self) -> str:
-        """The scale of an axis of scores."""
+        """Scale of an axis of scores, as for ``Panel``."""
         return "percent" if self.measure.is_error else "linear"
 
     @property
     def best_of(self) -> dict[str, int]:
-        """The best candidate of every algorithm, the best algorithm first."""
+        """Number of the best candidate of each algorithm, the best algorithm first."""
         if self.candidates.empty:
             return {}
         first = self.candidates[self.candidates["score_mean"].notna()].drop_duplicates("algorithm")
@@ -106,7 +106,7 @@ class ValidationReport(Report):
 
     @property
     def fold_scores(self) -> dict[str, np.ndarray]:
-        """Scores on the folds of the best candidate of every algorithm."""
+        """Scores of the best candidate of each algorithm on its folds."""
         scores_by_name = {
             name: self.cells[self.cells["candidate"] == candidate]["score"].dropna().to_numpy(float)
             for name, candidate in self.best_of.items()
@@ -114,7 +114,7 @@ class ValidationReport(Report):
         return {name: scores for name, scores in scores_by_name.items() if len(scores)}
 
     def size(self) -> str:
-        """Count candidates and algorithms."""
+        """Number of candidates and algorithms, and the task."""
         table = self.cells if self.candidates.empty else self.candidates
         algorithms = table["algorithm"].nunique() if "algorithm" in table else 0
         n = self.record.n_candidates
@@ -124,7 +124,7 @@ class ValidationReport(Report):
         return text + (f", {self.record.task}" if self.record.task else "")
 
     def conclusion(self) -> str:
-        """Name the best, and say whether it differs from the second best."""
+        """The best candidate, and whether it is significantly better than the second algorithm."""
         if (best := self.record.best) is None:
             return "" if len(self.candidates) else "No candidate has all of its folds yet."
         text = f"The best is {_short(best.algorithm)} ({_words(best.parameters)})."
@@ -150,23 +150,23 @@ class ValidationReport(Report):
         return f"{text}, which may be chance (p = {p:.2f})."
 
     def cards(self) -> list[Card]:
-        """Return the scores, and what a strategy spent."""
+        """Cards of the scores, and of the fits that a strategy made."""
         return [*self.score_cards(), *strategy_cards(self.metadata)]
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Warn of what was not tried."""
+        """A warning if the time budget ended before all candidates were tried."""
         return budget_warnings(self.metadata, self.path)
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
-        """Name a cell by its algorithm, candidate and fold."""
+        """Algorithm, candidate and fold of a cell."""
         return f"{cell['algorithm']}, candidate {cell['candidate']}, fold {cell['fold']}"
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
-        """Name a candidate by its algorithm and parameters."""
+        """Algorithm and parameters of a candidate."""
         return f"{_short(candidate['algorithm'])} with {_words(json.loads(candidate['params']))}"
 
     def sections(self) -> list[Section]:
-        """Return candidates, algorithms side by side, curves, test samples and shared work."""
+        """Sections on candidates, algorithms, curves, test samples, importances and shared work."""
         table, name_columns, last_columns, formats = self.candidates, {}, {}, {}
         if not table.empty:
             parameters = [_words(json.loads(params_text)) for params_text in table["params"]]
@@ -202,9 +202,10 @@ class ValidationReport(Report):
         ]
 
     def _left_out(self, words: str) -> str:
-        """After these words the algorithms of which no candidate has all folds, and why.
+        """A sentence on algorithms without a candidate on all folds: ``words``, names and reasons.
 
-        Where time ended before any had them, those with the most are compared.
+        If no algorithm has one, as the time budget ended before, the candidates with the most folds
+        are compared, and the sentence says that.
         """
         strategy, best = self.record.strategy, self.record.best
         if best is not None and (best.n_splits or best.share):
@@ -232,7 +233,7 @@ class ValidationReport(Report):
         title, is_wide = "The best of each algorithm", len(scores) > 6
         caption += self._left_out(" It leaves out ")
         width = WIDE if is_wide else NARROW
-        room = max(10, round((70 if is_wide else 42) / len(scores)))  # letters of a label
+        room = max(10, round((70 if is_wide else 42) / len(scores)))  # characters in a line
         labels = [shorten(_in_lines(_short(name), room), 2 * room) for name in scores]
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)
@@ -296,10 +297,22 @@ class ValidationReport(Report):
         return Chart("validation_curves", draw, caption, wide=len(panels) > 1, alt=alt)
 
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
-        """Return, for each parameter, the candidates that differ from the best in it alone.
+        """Candidates along each parameter, for validation curves.
 
-        Of draws, which hardly do, those that have it. Each is a table of ``value``, ``score_mean``
-        and ``score_std``.
+        On a grid they are those that differ from the best candidate in this parameter only.
+        Candidates drawn at random differ in all parameters, so that each one counts that has it.
+
+        Parameters
+        ----------
+        algorithm : str
+        best : int
+            Number of the algorithm's best candidate.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            For each parameter with at least two values, the rows of the table of candidates with
+            the column ``value``.
         """
         candidates = self.candidates[
             (self.candidates["algorithm"] == algorithm) & self.candidates["score_mean"].notna()
@@ -322,7 +335,7 @@ class ValidationReport(Report):
         return curves
 
     def _curve(self, algorithm: str, parameter: str, table: pd.DataFrame) -> Panel:
-        """Return the panel of an algorithm: the score against the values of one parameter."""
+        """A panel of the scores of an algorithm against the values of one parameter."""
         x, ticks, scale = pd.to_numeric(table["value"], errors="coerce"), None, "linear"
         look: dict[str, Any] = {"color": BLUE, "marker": "." if len(x) < 40 else None}
         if np.isfinite(x.astype(float)).all():
@@ -374,12 +387,12 @@ class ValidationReport(Report):
 
 
 def _short(algorithm: str) -> str:
-    """Return an estimator's name without the modules it is in."""
+    """Name of an estimator without its modules."""
     return algorithm.split(".")[-1]
 
 
 def _in_lines(name: str, room: int) -> str:
-    """Break a class's name between its words where it is longer than ``room``."""
+    """A class name, broken between its words into lines of at most ``room`` characters."""
     lines, words = [""], re.findall(r"[A-Z]?[^A-Z]+|[A-Z]+(?![a-z])", name)
     for word in words:
         if lines[-1] and len(lines[-1]) + len(word) > room:

@@ -1,4 +1,4 @@
-"""The page of a run of ``data_parallel``."""
+"""Page of a run of ``data_parallel``."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ TIMES = ["compute", "communication", "wait"]
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
 LOSSES = dict.fromkeys(("validation_loss", "test_loss"), "{:#.4g}".format)  # 2.000 beside 1.473
-ERROR = "error"  # the metric of classes, a fraction
+ERROR = "error"  # the metric of a classification, a fraction
 
 
 @dataclass(frozen=True)
 class TrainingReport(Report):
-    """A run of trainings: ``cells`` has a row for each epoch of each."""
+    """A run of ``data_parallel``: ``cells`` has a row for each epoch of each training."""
 
     title = "Data-parallel training"
     noun = "epoch"
@@ -68,14 +68,14 @@ class TrainingReport(Report):
 
     @property
     def epochs(self) -> pd.DataFrame:
-        """Epochs that ended, of trainings that did not fail."""
+        """Epochs that have ended, without those of failed trainings."""
         if "seconds" not in self.cells:
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
 
     @property
     def best_training(self) -> TrainingMetadata | None:
-        """The training of the lowest validation loss."""
+        """The training with the lowest validation loss; None before the first epoch has ended."""
         ended_trainings = [
             training
             for training in self.record.trainings or ()
@@ -88,12 +88,12 @@ class TrainingReport(Report):
         )
 
     def size(self) -> str:
-        """Count the trainings."""
+        """Number of trainings, and the network."""
         trainings, network = self.record.trainings or (), self.record.options.network
         return f"{count(len(trainings), 'training')} of {network or 'a network'}"
 
     def conclusion(self) -> str:
-        """Name the best training."""
+        """The training with the lowest validation loss."""
         best = self.best_training
         if best is None:
             return "No epoch has ended yet."
@@ -106,7 +106,7 @@ class TrainingReport(Report):
         return f"{training_name} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
-        """Return losses, rows per second and restarts."""
+        """Cards of losses, rows per second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
             epoch = best.model_dump().get("best_epoch")
@@ -126,14 +126,14 @@ class TrainingReport(Report):
         return cards
 
     def cell_name(self, cell: Any) -> str:
-        """Name a training."""
+        """Strategy, ranks and repeat of a training."""
         return f"{cell['strategy']} on {cell['ranks']}, repeat {cell['repeat'] + 1}"
 
     @cached_property
     def times(self) -> pd.DataFrame:
-        """A row for each strategy and number of ranks: milliseconds of a step, rows per second.
+        """Mean milliseconds of a step and rows per second, for each strategy and number of ranks.
 
-        The first epoch of each training is left out where there are others: ranks warm up in it.
+        The first epoch of a training is left out if there are others, since ranks warm up in it.
         """
         epochs = self.epochs
         if epochs.empty:
@@ -155,7 +155,7 @@ class TrainingReport(Report):
         return table.drop(columns=["steps", "n"]).reset_index()
 
     def sections(self) -> list[Section]:
-        """Return the trainings, how they converge, and where their time goes."""
+        """Sections on trainings, convergence, test samples, restarts and the time of a step."""
         trainings = pd.DataFrame(
             [training.model_dump() for training in self.record.trainings or ()]
         )
@@ -188,7 +188,7 @@ class TrainingReport(Report):
             "Validation loss after each epoch, against epochs, steps and seconds. Of several "
             "repeats the line is the median, the band goes from the lowest to the highest."
         )
-        # Of a single training steps and seconds go with the epochs: the same curve thrice.
+        # For a single training, steps and seconds are proportional to epochs: one panel is enough.
         is_compared = shown[["strategy", "ranks"]].drop_duplicates().shape[0] > 1
         across = ACROSS if is_compared else ACROSS[:1]
         if not is_compared:
@@ -253,9 +253,16 @@ class TrainingReport(Report):
 
 
 def training_times(times: pd.DataFrame) -> Figure:
-    """Draw milliseconds of a step: computing, communicating, waiting for other ranks.
+    """Draw the milliseconds of a step as stacked bars: compute, communication and wait.
 
-    ``times`` has the columns strategy, ranks, compute, communication, wait.
+    Parameters
+    ----------
+    times : DataFrame
+        With the columns ``strategy``, ``ranks``, ``compute``, ``communication`` and ``wait``.
+
+    Returns
+    -------
+    Figure
     """
     names = [f"{strategy}, {ranks}" for strategy, ranks in times[["strategy", "ranks"]].to_numpy()]
     figure, axes = one_axes(1.4 + 0.34 * len(times), xlabel="ms of a step, mean of the ranks")

@@ -1,4 +1,4 @@
-"""The page of a run of ``nn_bagging``."""
+"""Page of a run of ``nn_bagging``."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
 ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
-# Columns of members and of candidates.
+# Error columns in the tables of members and candidates.
 ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
 FORMATS = dict.fromkeys(ERRORS, percent)
-MOST_POINTS = 40  # of a group, each with a panel
+MOST_POINTS = 40  # samples of a group that have a panel
 N_BINS = 15  # of the calibration error
 INTERVAL_WORDS = (
     "Intervals of {confidence} % by the jackknife+-after-bootstrap, from what members say of "
@@ -74,13 +74,16 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class BaggingReport(Report):
-    """A run of ``nn_bagging``: ``candidates`` has one row per member and candidate.
+    """A run of ``nn_bagging``: ``candidates`` has a row for each candidate of each member.
 
     Attributes
     ----------
-    of_members, of_candidates : str, on their tables
-    ordered_by : str, what candidates are ordered by, ``error`` or ``loss``
-    predicted_by : str, what predicted the test samples
+    of_members, of_candidates : str
+        Sentences below the tables of members and candidates.
+    ordered_by : str
+        What candidates are sorted by: ``error`` or ``loss``.
+    predicted_by : str
+        What predicted the test samples, for a caption.
     """
 
     title = "Bagging of neural networks"
@@ -104,11 +107,11 @@ class BaggingReport(Report):
 
     @cached_property
     def explained(self) -> dict[str, list[ExplainedSample]]:
-        """The samples of each group whose certainty is drawn: disagreement, chosen, own."""
+        """Samples whose certainty is drawn, by group, see ``GROUPS``."""
         return _read_explained(self.path / EXPLAINED, self.record.dataset.image_shape)
 
     def candidates_of_cells(self) -> pd.DataFrame:
-        """Mean loss and error of each candidate; none is chosen yet."""
+        """Mean loss and error of each candidate of a run that is not finished."""
         if self.cells.empty:
             return pd.DataFrame()
         by_candidate = self.cells.groupby(list(CANDIDATE))[["loss", "error"]]
@@ -117,12 +120,12 @@ class BaggingReport(Report):
 
     @property
     def kept_by_rule(self) -> tuple[int, int, int] | None:
-        """Test samples that the rule keeps, the wrong ones among them, and all test samples."""
+        """Number of test samples that the rule keeps, of wrong ones among them, and of all."""
         n_test, rule = self.record.dataset.n_test, self.record.selective_prediction
         return (rule.n_kept, rule.n_wrong_kept, n_test) if n_test and rule and rule.n_kept else None
 
     def size(self) -> str:
-        """Count members and candidates."""
+        """Number of members, and of candidates for each."""
         options = self.record.options
         if options.n_bootstrap is None or options.n_tuning is None:
             return "An ensemble"
@@ -132,7 +135,7 @@ class BaggingReport(Report):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """Give the error of the vote, or the mean."""
+        """The test error of the vote, or of the mean in a regression."""
         if (answer := self._answer()) is None:
             return "No member has been refitted on all its data and tested yet."
         n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
@@ -144,7 +147,7 @@ class BaggingReport(Report):
         return None if error is None else ("vote", f"has {percent(error)} error")
 
     def cards(self) -> list[Card]:
-        """Give errors, and how much is deferred to a human."""
+        """Cards of errors, deferral, the guarantee and calibration."""
         record, n_test = self.record, self.record.dataset.n_test
         if record.vote_test_error is None:
             return self.baseline_cards()
@@ -178,11 +181,11 @@ class BaggingReport(Report):
         return [*cards, *self.baseline_cards(), *strategy_cards(self.metadata)]
 
     def sections(self) -> list[Section]:
-        """Show members, how far to trust predictions, candidates and test samples."""
+        """Sections on members, trust in predictions, candidates, test samples and importances."""
         table = self.candidates
         if (by := f"{self.ordered_by}_mean") in table:
             table = table.sort_values(by, kind="stable")
-        if len(table) > 1:  # what is the same for all takes room; rank 1 is a member's best
+        if len(table) > 1:  # constant columns are dropped; rank 1 marks the best
             table = table.drop(columns="is_best").loc[:, lambda frame: frame.nunique() > 1]
         words = [Text(self.of_members)] if self.of_members else []
         members = [Listing("Members", self.members, FORMATS), *words, self._ensemble_size()]
@@ -201,7 +204,7 @@ class BaggingReport(Report):
         return ClassValues.of_members(self, self.path / MEMBER_PROBABILITIES)
 
     def _without_all_folds(self) -> str:
-        """How many candidates are not in the table, and why; empty where all are."""
+        """A sentence on candidates that are not in the table, and why; empty if all are."""
         if not (entry := self.metadata.get("strategy")):
             return ""
         reasons = {
@@ -224,7 +227,7 @@ class BaggingReport(Report):
         return Section("certainty", "When not to trust a prediction", parts, link="Certainty")
 
     def _rules(self) -> list[str]:
-        """Describe rule, guarantee, prediction sets, novel samples and calibration."""
+        """Sentences on the rule, the guarantee, prediction sets, novelty and calibration."""
         record, words = self.record, []
         if (deferral := record.selective_prediction) is not None:
             words.append(deferral.rule)
@@ -315,7 +318,7 @@ class BaggingReport(Report):
 
     def _selective_prediction(self, table: pd.DataFrame) -> Chart:
         coverages, errors = kept_errors(table)
-        # Until the first error there is nothing to see.
+        # The error is 0 up to the first wrong sample: the curve starts there, or at half of all.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(coverages, 0.5))))
         rule = None
         if (counts := self.kept_by_rule) is not None:
@@ -338,7 +341,7 @@ class BaggingReport(Report):
 
 @dataclass(frozen=True)
 class BaggingRegressionReport(BaggingReport):
-    """A run of ``nn_bagging`` on a target of numbers."""
+    """A run of ``nn_bagging`` on a regression."""
 
     title = "Bagging of neural networks for regression"
     of_members = (
@@ -354,7 +357,7 @@ class BaggingRegressionReport(BaggingReport):
 
     @property
     def intervals(self) -> pd.DataFrame | None:
-        """The test samples with their intervals; None where there are none."""
+        """Test samples with their prediction intervals; None where the run has none."""
         table = self.residuals
         return table if table is not None and len(table) and {*INTERVALS} <= {*table} else None
 
@@ -363,7 +366,7 @@ class BaggingRegressionReport(BaggingReport):
         return None if error is None else ("mean", f"is off by {significant(-error)} on average")
 
     def cards(self) -> list[Card]:
-        """Give scores, intervals, and how much is deferred to a human."""
+        """Cards of scores, prediction intervals and deferral."""
         record, n_test = self.record, self.record.dataset.n_test
         cards = self.test_score_cards()
         if (mean := record.members_mean_test_rmse) is not None:
@@ -395,11 +398,23 @@ class BaggingRegressionReport(BaggingReport):
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Put predictions into bins of equal width by the certainty of the mean.
+    """Accuracy of predictions in ``N_BINS`` bins of equal width of the certainty of the mean.
 
-    Guo et al., On calibration of modern neural networks (ICML 2017). Of each bin that has one of
-    its ``n`` samples: mean ``certainty``, the share that is ``right``, and the ends of its 95 %
-    interval, ``low`` and ``high``.
+    Parameters
+    ----------
+    predictions : DataFrame
+        With the columns ``true``, ``predicted_by_mean`` and ``certainty_of_mean``.
+
+    Returns
+    -------
+    DataFrame
+        A row for each bin that is not empty: mean ``certainty``, the fraction that is ``right``,
+        the ends of its 95 % interval (``low``, ``high``) and the number of samples (``n``).
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, On calibration of modern neural networks,
+    ICML 2017.
     """
     certainty = predictions["certainty_of_mean"]
     right = predictions["true"] == predictions["predicted_by_mean"]
@@ -411,10 +426,19 @@ def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """The share of samples kept, and the error among them, the most certain first.
+    """Coverage, and error among the samples that are kept, with the most certain kept first.
 
-    Those of equal certainty are kept or deferred together. Both are fractions, float arrays of
-    shape (number of different certainties,).
+    Samples of equal certainty are kept or deferred together.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        With the columns ``true``, ``predicted`` and ``certainty``.
+
+    Returns
+    -------
+    coverage, error : float arrays of shape (n_certainties,)
+        Fractions, for each different certainty.
     """
     wrong = predictions["true"] != predictions["predicted"]
     counts = wrong.groupby(predictions["certainty"]).agg(["sum", "size"]).iloc[::-1].cumsum()
@@ -453,9 +477,24 @@ def _read_explained(path: Path, shape: tuple[int, ...] | None) -> dict[str, list
 def draw_certainty(
     folder: Path, path: Path, picture: np.ndarray, classes: Sequence[str], *prediction: Any
 ) -> Path:
-    """Draw ``NAME-certainty.svg`` and ``.png`` of an image; ``folder`` is made.
+    """Draw the members' certainty about an image, as ``NAME-certainty.svg`` and ``.png``.
 
-    ``said`` are probabilities, vote and whether to defer, of an ``ExplainedSample``.
+    Parameters
+    ----------
+    folder : Path
+        Where the files go; created if it is missing.
+    path : Path
+        File of the image, whose name the figure has.
+    picture : array
+        The image, as in ``ExplainedSample``.
+    classes : sequence of str
+    *prediction
+        Probabilities, vote and whether to defer, as in ``ExplainedSample``.
+
+    Returns
+    -------
+    Path
+        The SVG.
 
     Raises
     ------

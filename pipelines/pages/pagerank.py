@@ -1,4 +1,4 @@
-"""The page of a run of ``pagerank``."""
+"""Page of a run of ``pagerank``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pipelines.run_folder.reading import read_table
 
 @dataclass(frozen=True)
 class GraphReport(Report):
-    """A run of PageRank."""
+    """A run of ``pagerank``."""
 
     title = "PageRank"
 
     record: GraphRecord
 
     def size(self) -> str:
-        """Say how large the graph is."""
+        """Number of nodes and edges of the graph, and alpha."""
         record = self.record
         sizes = "PageRank"
         if record.n_nodes and record.n_edges:
@@ -37,14 +37,14 @@ class GraphReport(Report):
         return sizes + (f", alpha {alpha:g}" if alpha is not None else "")
 
     def conclusion(self) -> str:
-        """Name the highest node."""
+        """The node with the highest score."""
         if not self.record.top:
             return "There are no scores yet."
         first = self.record.top[0]
         return f"Node {first.node} has the highest score, {significant(first.rank)}."
 
     def cards(self) -> list[Card]:
-        """Return what tells how exact the scores are."""
+        """Cards on the number of iterations and the error of the scores."""
         record, cards = self.record, []
         if record.n_iterations is not None:
             note = "converged" if record.converged else "ended before the change reached tol"
@@ -59,10 +59,10 @@ class GraphReport(Report):
         return cards
 
     def sections(self) -> list[Section]:
-        """Return the highest scores, how they came about, and what they cost."""
+        """Sections on the highest scores, convergence, distribution, time and memory."""
         record = self.record
         top = pd.DataFrame([node.model_dump() for node in record.top or ()])
-        top = top.rename(columns={"rank": "score"})  # as the field calls it
+        top = top.rename(columns={"rank": "score"})  # its rank is the position
         top.insert(0, "rank", range(1, len(top) + 1))
         costs = [
             (name, f"{value:.3g} {unit}")
@@ -104,7 +104,7 @@ class GraphReport(Report):
 
 
 def distribution_figure(ranks: RankHistogram) -> Figure:
-    """Draw the distribution of scores: number of nodes by score, both axes logarithmic."""
+    """Draw the number of nodes by score; both axes are logarithmic."""
     figure, axes = one_axes(3.8, xlabel="score", ylabel="nodes", xscale="log", yscale="log")
     axes.stairs(ranks.counts, ranks.bounds, fill=True, facecolor=SKY, edgecolor=BLUE, baseline=0.5)
     low, high = np.array(ranks.bounds[:-1]), np.array(ranks.bounds[1:])

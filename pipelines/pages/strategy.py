@@ -1,4 +1,4 @@
-"""What pages of searches say of a strategy, and of a time budget that ended a run."""
+"""Cards and warnings of pages of searches: the strategy, and a time budget that ended a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from pipelines.search.summary import fraction_in_words, untried_in_words
 
 
 def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
-    """A card on the fits that were made, of those that a whole grid has; none where that is all."""
+    """A card on the number of fits that a strategy made, out of those of the whole grid.
+
+    Parameters
+    ----------
+    metadata : mapping
+        ``run.json``.
+
+    Returns
+    -------
+    list of Card
+        Empty if the run has no strategy, or made all fits of the grid.
+    """
     strategy = metadata.get("strategy")
     if not strategy or (strategy["fits"] == strategy["grid_fits"] and not strategy["share_fits"]):
         return []
@@ -39,12 +50,19 @@ def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
 
 
 def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, str]]:
-    """A sentence on what was not tried as time ended, and how to go on; none where all was.
+    """A warning that the time budget ended a run, with the command that resumes it.
 
     Parameters
     ----------
-    metadata : ``run.json``
-    run : its folder
+    metadata : mapping
+        ``run.json``.
+    run : Path
+        The run folder.
+
+    Returns
+    -------
+    list of tuples
+        A sentence and a command line; empty if everything was tried.
     """
     if not (untried_text := untried_in_words(metadata)):
         return []
@@ -53,5 +71,5 @@ def budget_warnings(metadata: Mapping[str, Any], run: Path) -> list[tuple[str, s
 
 
 def are_drawn(record: SearchRecord) -> bool:
-    """Whether the candidates of a run were drawn, so that they are no grid."""
+    """Whether the candidates of a run were drawn from distributions, not from a grid."""
     return record.options.strategy in DRAWING

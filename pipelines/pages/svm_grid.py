@@ -1,4 +1,4 @@
-"""The page of a run of ``svm_grid``, of classes and of numbers."""
+"""Page of a run of ``svm_grid``, for classification and regression."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from pipelines.svm_search.summary import exactness_in_words
 
 @dataclass(frozen=True)
 class SvmReport(Report):
-    """A search of C and gamma, of numbers of epsilon too: ``candidates`` are best first."""
+    """A run of ``svm_grid`` on a classification: a search over C and gamma."""
 
     title = "SVM grid search"
     key_columns: ClassVar[Sequence[str]] = CELL
     simple_by: ClassVar[Sequence[str]] = CANDIDATE
-    own_scoring: ClassVar[str | None] = None  # of a run that names none
+    own_scoring: ClassVar[str | None] = None  # scorer of a run that names none; None: accuracy
 
     record: SvmRecord
 
@@ -44,26 +44,26 @@ class SvmReport(Report):
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """One row per candidate, best first."""
+        """A row for each candidate, the best first."""
         table = super().candidates
         if table.empty:
             return table
         return table.sort_values(["rank", *CANDIDATE], kind="stable", ignore_index=True)
 
     def candidates_of_cells(self) -> pd.DataFrame:
-        """Return the candidates of a run that wrote no table of them."""
+        """Candidates of a run that ended before it wrote their table, from its cells."""
         if self.cells.empty:
             return pd.DataFrame()
         return ranked_candidates(self.cells, self.simple_by, self.n_splits or 0)
 
     @property
     def scoring(self) -> str | None:
-        """The scoring by which the best candidate was chosen."""
+        """Name of the scorer that chose the best candidate; None for the accuracy."""
         return super().scoring or self.own_scoring
 
     @property
     def best(self) -> SvmBest | None:
-        """The best candidate: as the run recorded it, else rank 1 of the candidates."""
+        """The best candidate, as recorded in ``run.json`` or, of an unfinished run, of rank 1."""
         recorded_best = self.record.best
         if recorded_best is not None and recorded_best.score_mean is not None:
             return recorded_best
@@ -74,7 +74,7 @@ class SvmReport(Report):
         return SvmBest(**{str(n): value for n, value in first[0].items() if n in field_names})
 
     def size(self) -> str:
-        """Say how large the grid is, or how many candidates were drawn; and on landmarks, if so."""
+        """Size of the grid, or number of candidates drawn; and the number of landmarks, if any."""
         options = self.record.options
         n = (options.landmarks or LANDMARKS) if options.approximate == "nystroem" else None
         on = f" on {n:,} landmarks" if n else ""
@@ -90,22 +90,22 @@ class SvmReport(Report):
         return (" × ".join(axis_texts) or "A search") + on
 
     def conclusion(self) -> str:
-        """Name the best candidate."""
+        """The best candidate."""
         if self.best is None:
             return "No candidate has a score yet."
         return f"The best is {self.candidate_name(self.best.model_dump())}."
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
-        """Name a candidate by its parameters."""
+        """Parameters of a candidate: ``C = 10, gamma = 0.01``."""
         parameter_names = [name for name in self.simple_by if candidate.get(name) is not None]
         return ", ".join(f"{name} = {significant(candidate[name])}" for name in parameter_names)
 
     def cards(self) -> list[Card]:
-        """Return the scores, and what a strategy spent."""
+        """Cards of the scores, and of the fits that a strategy made."""
         return [*self.score_cards(), *strategy_cards(self.metadata)]
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Warn of what was not tried, and of a best candidate on the boundary of the grid."""
+        """Warnings of candidates that were not tried, and of a best one at the edge of the grid."""
         record, budget_notes = self.record, budget_warnings(self.metadata, self.path)
         bounds = on_grid_boundary(self.candidates, self.n_splits or 0)
         if record.status != "finished" or not bounds:
@@ -123,11 +123,11 @@ class SvmReport(Report):
         ]
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
-        """Name a cell by its parameters and its fold."""
+        """Parameters and fold of a cell."""
         return f"{self.candidate_name(cell)}, fold {cell['fold']:.0f}"
 
     def sections(self) -> list[Section]:
-        """Return candidates, the figures of the grid, and the test samples."""
+        """Sections on candidates, the grid, test samples and importances."""
         words = (
             "SE is the standard error of the best. Support vectors are averaged over the folds, "
             "fit times are summed, without compiling. Standard deviations on this page are over "
@@ -168,9 +168,9 @@ class SvmReport(Report):
         ]
 
     def points(self) -> pd.DataFrame:
-        """Return gamma, C and the mean of every candidate, each by its best epsilon.
+        """Gamma, C and the mean score of every candidate, for the best epsilon of each.
 
-        What was not tried on all folds has none.
+        The score is NaN for candidates that were not tried on all folds.
         """
         table = self.candidates
         whole = table.assign(score_mean=table["score_mean"].where(have_all_folds(table)))
@@ -178,15 +178,15 @@ class SvmReport(Report):
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
-        """Return the mean of every gamma (rows) and C (columns), each by its best epsilon.
+        """Mean scores by gamma (rows) and C (columns), for the best epsilon of each.
 
-        What was not tried on all folds has none.
+        The score is NaN for candidates that were not tried on all folds.
         """
         table = self.candidates
         return self._by_gamma_and_C(table["score_mean"].where(have_all_folds(table)))
 
     def parts(self) -> pd.DataFrame | None:
-        """Return the same of what was tried of candidates without all folds; None of a grid."""
+        """Like ``means``, for candidates that were not tried on all folds; None if all were."""
         table = self.candidates
         if "score_part" not in table or table["score_part"][~have_all_folds(table)].isna().all():
             return None
@@ -207,7 +207,7 @@ class SvmReport(Report):
         title = f"Mean validation {measure.name}"
         parts, mark, arguments = self.parts(), "framed", (frame, measure, title, f"best: {words}")
         draw = partial(heat_map, self.means(), *arguments, parts)
-        if are_drawn(self.record):  # which are no grid
+        if are_drawn(self.record):  # they lie on no grid
             mark, draw, parts = "ringed", partial(scatter_map, self.points(), *arguments), None
         hint = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
@@ -251,7 +251,7 @@ class SvmReport(Report):
 
 @dataclass(frozen=True)
 class SvmRegressionReport(SvmReport):
-    """A search of C, gamma and epsilon, on a target of numbers."""
+    """A run of ``svm_grid`` on a regression: a search over C, gamma and epsilon."""
 
     title = "SVM regression grid search"
     key_columns = (*CANDIDATE, "epsilon", "fold")

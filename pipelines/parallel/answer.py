@@ -1,4 +1,4 @@
-"""The trainings of a run, and what they leave: a table of epochs and the best network."""
+"""The trainings of a run, and what they leave behind: a table of epochs and the best network."""
 
 from __future__ import annotations
 
@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Training:
-    """One network trained once; hashable.
+    """One training of a network, by one strategy on a number of ranks; hashable.
 
     Attributes
     ----------
-    strategy : as it is typed
-    ranks : asked for
-    repeat : from 0; it decides the seed, so that strategies begin with the same weights
+    strategy : str
+        As it is typed, such as ``every-k=4``; see ``strategy_of``.
+    ranks : int
+        The number that was requested; fewer may train where workers are missing.
+    repeat : int
+        Counted from 0. It decides the seed, so that all strategies of a repeat begin with the same
+        weights.
+    cost : float, default 1.0
+        The predicted cost relative to other trainings, for the forecast of the run's end.
     """
 
     strategy: str
@@ -45,7 +51,7 @@ class Training:
 
     @property
     def words(self) -> str:
-        """Its name as a person reads it."""
+        """The name in words, for the terminal and the page."""
         return training_name(self.name)
 
     @property
@@ -55,18 +61,24 @@ class Training:
 
     @classmethod
     def of_file(cls, name: str) -> Self:
-        """The training whose checkpoint, or part of it, has that name."""
+        """The training to which a checkpoint, or a stage's part of one, belongs by its name."""
         strategy, _, numbers = name.partition(".")[0].rpartition("-on-")
         ranks, _, number = numbers.partition("-")
         return cls(strategy, int(ranks), int(number) - 1)
 
     def seed(self, seed: int) -> int:
-        """Return the seed of its first weights and of the order of its rows."""
+        """The seed of the first weights and of the order of the rows.
+
+        Parameters
+        ----------
+        seed : int
+            The seed of the run.
+        """
         spawned = np.random.SeedSequence(seed).spawn(self.repeat + 1)[-1]
         return int(spawned.generate_state(1)[0])
 
     def rows(self, epochs: list[dict[str, Any]], status: str = "ok") -> list[dict[str, Any]]:
-        """Return its epochs as rows of the run's table; one row without numbers if it failed."""
+        """The epochs as rows of the run's table; a training without any has one empty row."""
         identity = {"strategy": self.strategy, "ranks": self.ranks, "repeat": self.repeat}
         return [{**identity, **row, "status": status} for row in epochs or [{"epoch": 0}]]
 
@@ -77,11 +89,23 @@ def write_answer(
     options: Any,
     trainings: dict[Training, list[dict[str, Any]]],
 ) -> dict[str, Any]:
-    """Write tables and the model with the lowest validation loss; return entries for ``run.json``.
+    """Write the table of epochs and the model with the lowest validation loss.
 
     Parameters
     ----------
-    trainings : rows of each one's epochs, as the journal has them
+    folder : Path
+        The run's folder, which also has the checkpoints.
+    problem : TrainingProblem
+        What was trained on; its test rows are predicted by the best network.
+    options : Options of ``data_parallel``
+    trainings : dict of lists of rows
+        The epochs of each training, as the journal has them.
+
+    Returns
+    -------
+    dict
+        Entries for ``run.json``: a summary of each training, and the scores of the best network on
+        the test rows where a training has a whole checkpoint.
     """
     rows = [row for epochs in trainings.values() for row in epochs]
     table = pd.DataFrame(rows).reindex(columns=list(EpochRow.model_fields))
@@ -120,7 +144,7 @@ def write_answer(
 
 
 def _wait_fraction(rows: list[dict[str, Any]]) -> float | None:
-    """The share of the seconds of some epochs in which ranks waited for each other."""
+    """The fraction of the seconds of these epochs in which ranks waited for each other."""
     phases = ("compute", "communication", "wait")
     sums = {phase: sum(row.get(f"{phase}_seconds") or 0.0 for row in rows) for phase in phases}
     seconds = sum(sums.values())
@@ -128,13 +152,16 @@ def _wait_fraction(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _best_epoch(rows: list[dict[str, Any]]) -> Any:
-    """Return the row with the lowest validation loss, or None where there is none."""
+    """The epoch with the lowest validation loss; None if no loss was measured."""
     measured = [row for row in rows if row.get("validation_loss") is not None]
     return min(measured, key=lambda row: row["validation_loss"], default=None)
 
 
 def _best_network(problem: TrainingProblem, path: Path, seed: int) -> torch.nn.Module:
-    """The network after its best epoch; of stages with its weights mapped from disk."""
+    """The network after its best epoch; if it was trained in stages, weights are mapped from disk.
+
+    A network in stages may be larger than the memory of this process.
+    """
     if path.exists():
         state, _ = from_bytes(path.read_bytes())
         return best_network(problem.network.make(seed), state)
@@ -152,7 +179,7 @@ def _best_network(problem: TrainingProblem, path: Path, seed: int) -> torch.nn.M
 def _tested(
     network: torch.nn.Module, problem: TrainingProblem, options: Any
 ) -> tuple[float, float, np.ndarray]:
-    """Mean loss and metric of the test rows, and the number of each one's largest output."""
+    """Mean loss and metric of the test rows, and the index of the largest output for each row."""
     import torch
 
     from pipelines.data.stream.feed import RowFeed, StreamedColumns
@@ -166,7 +193,7 @@ def _tested(
                 [problem.test["X"]],
                 n_workers=options.loaders(1),
                 directory=options.cache_dir,
-                say=lambda text: None,  # the ranks have told
+                say=lambda text: None,  # the ranks have sent these notes already
             )
             stack.callback(feed.close)
             columns = StreamedColumns(problem.test, feed, "cpu")
@@ -183,7 +210,7 @@ def _tested(
 
 
 def _store(folder: Path, problem: TrainingProblem, best: Training, options: Any) -> dict[str, Any]:
-    """Store the best network and its predictions of the test rows; return its test scores."""
+    """Store the best network with its predictions of the test rows: its scores on them."""
     path = folder / CHECKPOINTS / best.file
     network = _best_network(problem, path, best.seed(options.seed))
     about = {

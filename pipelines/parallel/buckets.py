@@ -1,4 +1,4 @@
-"""A gradient that is added up over ranks while the backward pass still computes the rest of it."""
+"""Sum a gradient over ranks in buckets, while the backward pass still computes the rest of it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from pipelines.parallel.flat import FlatModel
 from pipelines.parallel.process_group.group import ProcessGroup, ProcessGroupError
 
 BYTES = 4  # of a number
-# Bytes at which a bucket ends, of the first one and of others: those of torch's DDP.
+# Bytes at which the first bucket ends, and each later one: the defaults of torch's DDP. The first
+# is small so that communication begins early in the backward pass.
 FIRST, EACH = 2**20, 25 * 2**20
 
 
 class Buckets:
-    """A model's shared vector in slices, the last one first: that is the order of a backward pass.
+    """The buckets of a model's shared vector, from its end on: the order of a backward pass.
 
-    The sum of a slice begins once all its weights have their gradient, or after the backward pass
-    where one gets none; that of the first weights, the loss and the statistics always does then.
-    All ranks begin the same sums in one order, whatever the order of their gradients.
+    The sum of a bucket begins once all its weights have their gradient, or after the backward pass
+    if one of them gets none. The slice of the first weights, the loss and the statistics is always
+    summed after the pass. All ranks begin the same sums in the same order, whatever the order of
+    their gradients: collectives that differ in order between ranks would never end.
 
-    A gradient can come twice, as from ``torch.utils.checkpoint`` with ``use_reentrant``. So all
-    sums of the first step begin after it, and those of later ones, too, where it shows that on any
-    rank a gradient would have come to a sum that had begun.
+    A gradient can arrive twice in a pass, as from ``torch.utils.checkpoint`` with
+    ``use_reentrant``. So all sums of the first step begin after the pass. If on any rank a gradient
+    arrived for a bucket whose sum would have begun, those of later steps do so, too.
+
+    Parameters
+    ----------
+    model : FlatModel
+        The model whose ``shared`` vector is summed; a hook is registered on each weight.
+    group : ProcessGroup
+        The ranks that add up their gradients.
     """
 
     def __init__(self, model: FlatModel, group: ProcessGroup) -> None:
@@ -38,32 +47,34 @@ class Buckets:
         starts = cuts(offsets) if group.n_ranks > 1 else []
         ends = [*starts[::-1], len(model.shared)][::-1]
         self._sums = [model.shared[start:end] for start, end in zip(starts, ends, strict=False)]
-        self._overlap_end = ends[-1]  # where the slices end whose sums may begin in a backward pass
+        # What lies before this is summed by ``end``, when the backward pass is done.
+        self._overlap_end = ends[-1]
         self._members = [
             {n for n, offset in enumerate(offsets[:-1]) if start <= offset < end}
             for start, end in zip(starts, ends, strict=False)
         ]
-        self._missing = list[set[int]]()  # weights of each that have no gradient yet
-        self._next = 0  # slice whose sum is to begin
-        self._overlaps: bool | None = None  # not known before the first step
+        self._missing = list[set[int]]()  # of each bucket, the weights that have no gradient yet
+        self._next = 0  # the bucket whose sum begins next
+        self._overlaps: bool | None = None  # unknown until the first step has ended
         self._is_late = False
-        hook = partial(Buckets._hook, weakref.proxy(self))  # no circle that would keep the network
+        # A strong reference would be a cycle through the network, which would stay in memory.
+        hook = partial(Buckets._hook, weakref.proxy(self))
         for bucket, members in enumerate(self._members):
             for n in members:
                 if parameters[n].requires_grad:
                     parameters[n].register_post_accumulate_grad_hook(partial(hook, bucket, n))
 
     def begin(self) -> None:
-        """Have sums begin in the backward pass that follows; ``end`` is to follow that."""
+        """Let sums begin in the next backward pass; ``end`` must be called after it."""
         self._next, self._missing = 0, [set(members) for members in self._members]
 
     def _hook(self, bucket: int, n: int, parameter: Any) -> None:
-        if not self._missing:  # a step of this rank alone
+        if not self._missing:  # ``begin`` was not called: a step with this rank's own gradient
             return
         if bucket < self._next:
             self._is_late = True
             if self._overlaps:
-                self._group.abort()  # the next process group sees it in its first step
+                self._group.abort()  # the next process group finds this out in its first step
                 raise ProcessGroupError("a gradient came twice in a backward pass, as never before")
         self._missing[bucket].discard(n)
         while self._next < len(self._sums) and not self._missing[self._next]:
@@ -72,7 +83,13 @@ class Buckets:
             self._next += 1
 
     def end(self, first: int = 0) -> None:
-        """Add up what is left, from a place of the vector on, and wait for all sums."""
+        """Sum the slices that remain, and wait for all sums.
+
+        Parameters
+        ----------
+        first : int, default 0
+            Where in the shared vector the sum begins; past the statistics if they are not shared.
+        """
         for part in self._sums[self._next if self._overlaps else 0 :]:
             self._group.begin_sum(part)
         self._group.sum(self._model.shared[first : self._overlap_end])
@@ -84,11 +101,12 @@ class Buckets:
 
 
 def cuts(offsets: Sequence[int]) -> list[int]:
-    """Where buckets begin, from the end of a vector; none where it is small.
+    """Where the buckets begin, from the end of a vector on; empty if the vector is small.
 
     Parameters
     ----------
-    places : where each parameter begins, and the last ends
+    offsets : sequence of int
+        Where each parameter begins, and where the last one ends.
     """
     starts, end = list[int](), offsets[-1]
     for offset in offsets[-2:0:-1]:

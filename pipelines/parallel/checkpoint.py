@@ -1,4 +1,7 @@
-"""Checkpoints of a training as safetensors, which run no code when they are read."""
+"""Checkpoints of a training as safetensors files, which run no code when they are read.
+
+The metadata have a checksum of the file, as safetensors itself does not notice damage to a tensor.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +18,35 @@ from pipelines.run_folder.names import replacing
 if TYPE_CHECKING:
     import torch
 
-UNSIGNED = b'"crc32":"00000000"'  # among the metadata, until the checkpoint is on a disk
+UNSIGNED = b'"crc32":"00000000"'  # in the metadata, until the checkpoint is on disk
 SIGNED = re.compile(rb'"crc32":"([0-9a-f]{8})"')
 BLOCK = 2**24  # bytes that are read at once
 
 
 @dataclass
 class TrainingProgress:
-    """The progress of a training; anything JSON can hold.
+    """The progress of a training, which goes into the checkpoint's metadata as JSON.
 
     Attributes
     ----------
     step : int
-        Of all epochs.
+        Steps of the optimiser, over all epochs.
     epoch, position : int
-        The epoch that it is in, from 0, and the rows of it that all ranks have seen.
+        The current epoch, counted from 0, and how many of its rows all ranks together have seen.
     loss : float
-        Summed over those rows, as the weights were when each was seen.
-    seconds, compute, communication, wait : float
-        Of training, of all epochs; the last three of this epoch, the mean of the ranks.
-    best, since_best : the lowest validation loss, and epochs since
-    epochs : a row for each epoch that is done
-    done : whether it has ended
+        Summed over those rows, each with the weights at the step in which it was seen.
+    seconds : float
+        Seconds of training in all epochs; measuring losses is not counted.
+    compute, communication, wait : float
+        Seconds of the current epoch, as the mean of the ranks.
+    best : float or None
+        The lowest validation loss so far.
+    since_best : int
+        Epochs since then.
+    epochs : list of dict
+        A row for each finished epoch.
+    done : bool
+        Whether the training has ended.
     """
 
     step: int = 0
@@ -54,7 +64,7 @@ class TrainingProgress:
 
 
 def to_bytes(tensors: dict[str, torch.Tensor], progress: TrainingProgress) -> bytes:
-    """Return a checkpoint."""
+    """A checkpoint as the content of a file, without a checksum."""
     from safetensors.torch import save
 
     return save(_on_host(tensors), metadata=_about(progress))
@@ -69,14 +79,14 @@ def _about(progress: TrainingProgress) -> dict[str, str]:
 
 
 def from_bytes(content: bytes) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
-    """Read what ``to_bytes`` returned."""
+    """The tensors and the progress in a checkpoint."""
     from safetensors.torch import load
 
     return load(content), progress_of(content)
 
 
 def progress_of(content: bytes) -> TrainingProgress:
-    """Return the numbers alone."""
+    """The progress in a checkpoint, without reading its tensors."""
     length = int.from_bytes(content[:8], "little")
     about = json.loads(content[8 : 8 + length])["__metadata__"]
     return TrainingProgress(**json.loads(about["progress"]))
@@ -85,11 +95,12 @@ def progress_of(content: bytes) -> TrainingProgress:
 def write_checkpoint(
     path: Path, tensors: Mapping[str, torch.Tensor], progress: TrainingProgress
 ) -> None:
-    """Replace a checkpoint in one step, once the disk has the new one; it bears its checksum."""
+    """Write a checkpoint with its checksum; it replaces an earlier one only when it is complete."""
     from safetensors.torch import save_file
 
     with replacing(path) as unsigned:
         save_file(_on_host(tensors), unsigned, metadata=_about(progress))
+        # From the file, as a checkpoint of bytes would be a second copy of all tensors in memory.
         with unsigned.open("r+b") as file:
             header, checksum = _header_and_checksum(file)
             file.seek(header.index(UNSIGNED) + UNSIGNED.index(b"0"))
@@ -97,7 +108,7 @@ def write_checkpoint(
 
 
 def _header_and_checksum(file: BinaryIO) -> tuple[bytes, int]:
-    """Read a checkpoint, a block at a time, for the checksum that it had before it was signed."""
+    """The header of a checkpoint, and the CRC-32 of the file as it was before it was signed."""
     length = int.from_bytes(file.read(8), "little")
     file.seek(0)
     header = file.read(8 + length)
@@ -108,7 +119,7 @@ def _header_and_checksum(file: BinaryIO) -> tuple[bytes, int]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is a checkpoint, and as it was written."""
+    """Whether a file is an undamaged checkpoint."""
     try:
         with path.open("rb") as file:
             header, checksum = _header_and_checksum(file)
@@ -116,11 +127,15 @@ def is_whole(path: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError):
         return False
     signed = SIGNED.search(header)
-    return signed is None or int(signed[1], 16) == checksum  # those of old runs are not signed
+    return signed is None or int(signed[1], 16) == checksum  # older versions wrote no checksum
 
 
 def read(path: Path) -> bytes | None:
-    """A checkpoint, or None where there is none or it is damaged; of stages the progress."""
+    """A checkpoint; None if there is none, or it is damaged.
+
+    A training in stages has a file for each rank. Of those the result has the progress alone, as
+    each rank maps the tensors of its own stages.
+    """
     if is_whole(path):
         return path.read_bytes()
     files = stage_files(path)
@@ -128,12 +143,25 @@ def read(path: Path) -> bytes | None:
 
 
 def stage_file(path: Path, step: int, part: int, n_parts: int) -> Path:
-    """The file of a rank's stages, whose checkpoint would have the path."""
+    """The file of one rank's stages.
+
+    Parameters
+    ----------
+    path : Path
+        What the checkpoint would be called in one file.
+    step : int
+        The step after which it is written.
+    part, n_parts : int
+        The rank in its pipeline, counted from 0, and the number of ranks of the pipeline.
+    """
     return path.with_name(f"{path.stem}.step-{step}.part-{part + 1}-of-{n_parts}{path.suffix}")
 
 
 def stage_files(path: Path) -> list[Path]:
-    """The files of the last step of which all stages have one that is whole."""
+    """The files of the last step for which all ranks have an undamaged one; else empty.
+
+    A rank that is lost while others write leaves a step incomplete: then the step before counts.
+    """
     pattern = re.compile(re.escape(path.stem) + r"\.step-(\d+)\.part-\d+-of-(\d+)")
     steps = {
         (int(words[1]), int(words[2]))
@@ -148,7 +176,7 @@ def stage_files(path: Path) -> list[Path]:
 
 
 def remove_earlier_stages(path: Path) -> None:
-    """Remove the files of stages that a training left on its way, once it has ended."""
+    """Remove the stage files of all steps but the last, after a training has ended."""
     last = stage_files(path)
     for file in path.parent.glob(f"{path.stem}.step-*{path.suffix}"):
         if last and file not in last:
@@ -156,7 +184,19 @@ def remove_earlier_stages(path: Path) -> None:
 
 
 class StoredStages(Mapping[str, "torch.Tensor"]):
-    """The tensors of a network that lies in several files, by name; mapped from disk."""
+    """The tensors of a network in stages by name, mapped from the files of its ranks.
+
+    Parameters
+    ----------
+    path : Path
+        What the checkpoint would be called in one file.
+    files : sequence of Path, optional
+        Files of one step; by default those of ``stage_files``.
+
+    Attributes
+    ----------
+    progress : TrainingProgress
+    """
 
     def __init__(self, path: Path, files: Sequence[Path] | None = None) -> None:
         from safetensors import safe_open
@@ -166,7 +206,7 @@ class StoredStages(Mapping[str, "torch.Tensor"]):
         all_progress = [
             TrainingProgress(**json.loads(file.metadata()["progress"])) for file in handles
         ]
-        # Which the last stage alone has within an epoch.
+        # Within an epoch only the rank of the last stage has the loss; the others store 0.
         loss = max(progress.loss for progress in all_progress)
         self.progress = replace(all_progress[0], loss=loss)
 

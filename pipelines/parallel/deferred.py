@@ -1,9 +1,9 @@
-"""A network whose weights are made where they are asked for, each as if all had been made before.
+"""A network whose weights are materialised part by part, with the values they have in the whole.
 
-It is built of torch's fake tensors, which have a shape and no memory. What would have been done to
-each is kept, with the state of the generator of random numbers where it draws: so a part of the
-network has, to the bit, the first weights that it has in the whole. (On torch's ``meta`` device
-some of ``torch.nn.init`` draws nothing, and says nothing of it.)
+It is built of torch's fake tensors, which have a shape and no memory. Every operation on them is
+recorded, with the state of the random number generator where it draws. So a part of the network
+gets, to the bit, the first weights that it has in the whole network. (On torch's ``meta`` device
+some functions of ``torch.nn.init`` draw nothing, without saying so.)
 """
 
 from __future__ import annotations
@@ -27,17 +27,23 @@ from torch.utils._pytree import tree_leaves
 
 
 class UnknownWeightsError(ValueError):
-    """A weight is made of others, or of numbers that a tensor without memory does not have."""
+    """The value of a weight depends on other weights, or on numbers that a fake tensor lacks."""
 
 
 class DeferredStep(NamedTuple):
-    """What is done to a tensor.
+    """A recorded operation on a tensor.
 
     Attributes
     ----------
-    operator : one of torch's; None where it takes numbers of other fake tensors
-    view : size, stride and offset of the part that is changed; None where the tensor is made
-    state : of the generator before; None where nothing is drawn
+    operator : torch operator or None
+        None if it reads other fake tensors, so that it cannot be replayed.
+    arguments, keywords : tuple, dict
+        Of the operator, without the tensor that is changed in place.
+    view : tuple or None
+        Size, stride and offset of the part that is changed; None for the step that creates the
+        tensor.
+    state : torch.Tensor or None
+        State of the random number generator before the step; None if it draws nothing.
     """
 
     operator: Any
@@ -47,7 +53,7 @@ class DeferredStep(NamedTuple):
     state: torch.Tensor | None
 
     def __call__(self, tensor: torch.Tensor | None = None) -> torch.Tensor:
-        """Do it on the host to what is there; return the tensor."""
+        """Replay the step on a tensor on the host, in place: the tensor."""
         if self.state is not None:
             torch.set_rng_state(self.state)
         if self.view is None:
@@ -58,12 +64,13 @@ class DeferredStep(NamedTuple):
 
 
 class _Recorder(TorchDispatchMode):
-    """Keeps the steps of fake tensors, and draws what each would draw."""
+    """Records the steps of each fake tensor, and draws the random numbers that each step draws."""
 
     def __init__(self) -> None:
         super().__init__()
         self._steps = dict[int, list[DeferredStep]]()
-        self._storages = list[Any]()  # known by their addresses, so none may go
+        # Steps are found by the address of a storage, which must not be freed and used again.
+        self._storages = list[Any]()
 
     def __torch_dispatch__(
         self, operator: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -78,14 +85,14 @@ class _Recorder(TorchDispatchMode):
         if any(isinstance(leaf, FakeTensor) for leaf in leaves):
             if is_change:
                 self._steps_of(result).append(DeferredStep(None, (), {}, None, None))
-            return result  # a view, whose steps are those of its storage, or what nobody can make
+            return result  # a view, which has the steps of its storage, or a value of unknown ones
         view: tuple[Any, Any, Any] | None = None
         arguments, scratch = args, None
         if is_change:
             view, arguments = (result.size(), result.stride(), result.storage_offset()), args[1:]
         step = DeferredStep(operator, arguments, keywords, view, state)
         self._steps_of(result).append(step)
-        if draws:  # a tensor of that shape, whose numbers are forgotten
+        if draws:  # on a real tensor, so that the generator is as far as without fake tensors
             with unset_fake_temporarily():
                 if is_change:
                     scratch = torch.empty_strided(result.size(), result.stride())
@@ -100,7 +107,7 @@ class _Recorder(TorchDispatchMode):
         return self._steps.setdefault(storage._cdata, [])
 
     def materialise(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor on the host, as it would be after all its steps; a real one itself."""
+        """The tensor on the host after all its steps; a tensor that is not fake is returned."""
         if not isinstance(tensor, FakeTensor):
             return tensor.detach()
         first, *changes = self._known_steps(tensor)
@@ -110,7 +117,7 @@ class _Recorder(TorchDispatchMode):
         return full_tensor.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
     def refuse_unknown(self, tensor: torch.Tensor) -> None:
-        """Raise UnknownWeightsError for a tensor that cannot be made by itself."""
+        """Raise UnknownWeightsError for a tensor that cannot be materialised by itself."""
         if isinstance(tensor, FakeTensor):
             self._known_steps(tensor)
 
@@ -122,16 +129,19 @@ class _Recorder(TorchDispatchMode):
 
 
 class DeferredNetwork:
-    """A network without memory for its weights, and what makes those of a part of it.
+    """A network that needs no memory for its weights until a part of it is materialised.
 
     Parameters
     ----------
-    make : function that builds it, on the host by itself
+    make : function
+        Builds the network, on the host if it is called outside this class.
 
     Attributes
     ----------
-    network : of fake tensors; of real ones where weights are made of others, or of their numbers
-    is_whole : whether it is of real ones
+    network : torch.nn.Module
+        Of fake tensors; of real ones if first weights depend on each other.
+    is_whole : bool
+        Whether the tensors are real: the whole network is in memory.
     """
 
     def __init__(self, make: Callable[[], nn.Module]) -> None:
@@ -147,17 +157,17 @@ class DeferredNetwork:
 
     @contextmanager
     def without_numbers(self) -> Iterator[None]:
-        """Whatever is computed in the block has shapes alone."""
+        """In this context the network computes shapes alone, and gives fake tensors."""
         with self._fakes, torch.no_grad():
             log = logging.getLogger(fake_tensor.__name__)
-            log.addFilter(_nothing)  # an error is raised, and need not be written, too
+            log.addFilter(_nothing)  # what torch logs as an error is raised as well
             try:
                 yield
             finally:
                 log.removeFilter(_nothing)
 
     def make(self, part: nn.Module) -> None:
-        """Give a module of the network, in place, the weights and buffers that it would have."""
+        """Materialise the weights and buffers of a module of the network, in place."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             for module in part.modules():
                 for name, tensor in tensors_of(module).items():
@@ -165,13 +175,22 @@ class DeferredNetwork:
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """The weights and buffers of a module, without those of its own modules."""
+    """The weights and buffers of a module by name, without those of its submodules."""
     weights = dict(module.named_parameters(recurse=False))
     return weights | dict(module.named_buffers(recurse=False))
 
 
 def replace_tensor(module: nn.Module, name: str, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Give a module another tensor of a kind: weights for weights, a buffer for a buffer."""
+    """Replace a weight or a buffer of a module; a weight stays a parameter.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    name : str
+        Of the attribute.
+    old, new : torch.Tensor
+        The attribute and its new value.
+    """
     is_weight = isinstance(old, nn.Parameter)
     setattr(module, name, nn.Parameter(new, old.requires_grad) if is_weight else new)
 

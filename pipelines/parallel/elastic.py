@@ -1,4 +1,4 @@
-"""A training that outlives its workers: a process group that breaks is followed by another."""
+"""A training that survives the loss of workers: a new process group follows one that broke."""
 
 from __future__ import annotations
 
@@ -28,23 +28,36 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client
 
-MOST_FAILURES = 10  # in a row, with no step gained between them
-SECONDS_TO_BEGIN = 60.0  # after which fewer workers do, where no more are on their way
+MOST_FAILURES = 10  # in a row, without a step gained between them
+SECONDS_TO_BEGIN = 60.0  # after this it begins on fewer workers, unless more are on their way
 
 
 def train_rank(
     problem: TrainingProblem, plan: TrainingPlan, group: ProcessGroup, send: Send
 ) -> bytes:
-    """Train until the end; the same call on each rank.
+    """Train one rank to the end; each rank of the group makes this call.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        The rows, the network and the loss.
+    plan : TrainingPlan
+        The same for all ranks.
+    group : ProcessGroup
+        This rank's handle of the process group.
+    send : function
+        Sends a message to the client; those of rank 0 arrive.
 
     Returns
     -------
-    The last checkpoint.
+    bytes
+        The last checkpoint.
 
     Raises
     ------
     ProcessGroupError
-        Its ``kept`` is the checkpoint of the last point at which all ranks were equal.
+        Another rank was lost. Its ``kept`` is a checkpoint of the last step at which all ranks
+        were equal, or None in a pipeline, whose ranks have checkpoints on disk.
     """
     import torch
 
@@ -63,7 +76,7 @@ def train_rank(
     except ProcessGroupError as error:
         error.kept = rank.kept_bytes()
         raise
-    except InputError:  # of rows that this rank alone has read: the others wait for it
+    except InputError:  # in rows that only this rank has read: the others would wait for it
         group.abort()
         raise
     finally:
@@ -81,28 +94,50 @@ def train_on(
     threads: int,
     open_ranks: bool,
 ) -> tuple[TrainingProgress, list[str], float]:
-    """Train on so many workers of a cluster; where one dies, go on with those that are left.
+    """Train on workers of a cluster; if one dies, continue with those that remain.
 
-    A new process group begins at the last point at which all ranks were equal, from the memory of
-    a rank that is left, or else from the last checkpoint on disk; so does a first one that finds
-    a checkpoint. ``on_message`` hears what rank 0 tells, and of each restart: the reason, the ranks
-    before and after, the step that it began from, the steps done before and to be done again, as
-    far as was told, and the seconds from the loss being noticed to the new ranks' beginning.
+    A new process group begins at the last step at which all ranks were equal: from the memory of a
+    surviving rank, or else from the last checkpoint on disk. The first one, too, begins with a
+    checkpoint if it finds one.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    problem : TrainingProblem
+        Scattered to the workers.
+    plan : TrainingPlan
+        ``start`` is replaced in each new process group.
+    n_ranks : int
+        At most so many workers train.
+    on_message : function
+        Called with what rank 0 sends, and with a message for each restart: the reason, the number
+        of ranks before and after, the step it began from, the steps that are done again as far as
+        they were reported, and the seconds from noticing the loss until the new ranks begin.
+    device : str
+        torch's name of the device.
+    threads : int
+        Threads of each rank.
+    open_ranks : bool
+        Whether ranks on several hosts may communicate, unencrypted.
 
     Returns
     -------
-    its progress, the workers of the last process group, and the seconds of all of them
+    progress : TrainingProgress
+    members : list of str
+        Addresses of the workers of the last process group, by rank.
+    seconds : float
+        Wall time of all process groups.
 
     Raises
     ------
     RunStopped
-        They came to be on several hosts, and ``open_ranks`` does not consent to that; workers died
-        again and again and nothing was gained, or none is left.
+        The workers are on several hosts without ``open_ranks``; they died again and again without
+        a step gained; or none is left.
     """
     began, path = time.perf_counter(), Path(plan.checkpoint)
     newest = plan.start or read(path)
     patience, wait_for_queued, failures, members = SECONDS_TO_BEGIN, True, 0, list[str]()
-    # The first process group that was lost since one trained, and the last step it told.
+    # The first process group that was lost since one last trained, and the last step it reported.
     lost_group: tuple[GroupEnd, int] | None = None
     step_reached = 0
 
@@ -131,7 +166,7 @@ def train_on(
         if not open_ranks:
             try:
                 refuse_several_hosts(members)
-            except InputError as error:  # a replacement that came from another host
+            except InputError as error:  # a replacement has joined from another host
                 raise RunStopped(str(error)) from None
         members = members[: Formation.of(plan.options, len(members)).n_ranks]
         n_on_host = -(-len(members) // len(hosts_of(members)))
@@ -152,7 +187,7 @@ def train_on(
 
 
 def refuse_several_hosts(members: Sequence[str]) -> None:
-    """Raise InputError for ranks on several hosts: torch's wheels have no TLS."""
+    """Raise InputError for ranks on several hosts: torch's wheels have no TLS for gloo."""
     hosts = sorted(hosts_of(members))
     if len(hosts) > 1:
         raise InputError(
@@ -163,5 +198,5 @@ def refuse_several_hosts(members: Sequence[str]) -> None:
 
 
 def _step_of(content: bytes | None) -> int:
-    """Return the step of a checkpoint, -1 where there is none."""
+    """The step of a checkpoint; -1 if there is none."""
     return -1 if content is None else progress_of(content).step

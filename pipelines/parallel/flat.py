@@ -1,4 +1,4 @@
-"""A network whose weights are one vector: one call adds up its gradient, or averages it."""
+"""A network whose weights are one vector, so that one call sums its gradient or averages it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# What the classes of torch.optim hand to their functions by default.
+# The defaults of torch.optim's classes, which its functions do not have.
 SGD: dict[str, Any] = {"weight_decay": 0.0, "dampening": 0.0, "nesterov": False}
 ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
-ALIGNED = 16  # numbers in a cache line
-BEST = "best "  # before the names of what the network was after its best epoch
+ALIGNED = 16  # float32 numbers in a cache line of 64 bytes
+BEST = "best "  # prefix in a checkpoint of the tensors after the best epoch
 
 
 class FlatModel:
-    """A network, its optimiser, and both as a few vectors.
+    """A network and its optimiser, whose state is a few vectors.
 
     Parameters
     ----------
     network : torch.nn.Module
         Its parameters become views of one float32 vector.
     optimizer : {"sgd", "adamw"}
-    momentum : of sgd
-    device : torch's name of it
+    momentum : float
+        Of sgd.
+    device : str
+        torch's name of the device.
 
     Attributes
     ----------
     weights : float32 tensor of shape (n_weights,)
     shared : float32 tensor of shape (n_statistics + 1 + n_weights,)
-        The gradient, before it a place for the statistics and one for the loss, which travel with
-        its first weights: of these a backward pass has the gradient last.
-    gradient : the last n_weights of these
-    n_statistics : numbers in ``statistics``
+        What ranks sum in a step: the statistics, the loss, and the gradient behind them. Statistics
+        and loss are beside the gradient of the first weights, which a backward pass computes last.
+    gradient : float32 tensor of shape (n_weights,)
+        A view of the end of ``shared``.
+    n_statistics : int
+        Numbers in all of ``statistics``.
     """
 
     def __init__(
@@ -47,7 +51,7 @@ class FlatModel:
         self.weights = torch.nn.utils.parameters_to_vector(parameters).detach()
         self.n_statistics = sum(buffer.numel() for buffer in self.statistics)
         n_before = self.n_statistics + 1
-        spare = -n_before % ALIGNED  # so that the gradient begins where vector instructions like it
+        spare = -n_before % ALIGNED  # the gradient begins at a cache line, for vector instructions
         self.shared = torch.zeros(spare + n_before + len(self.weights), device=device)[spare:]
         self.gradient = self.shared[n_before:]
         torch.nn.utils.vector_to_parameters(self.weights, parameters)
@@ -71,24 +75,24 @@ class FlatModel:
 
     @property
     def loss(self) -> torch.Tensor:
-        """The loss's place in ``shared``."""
+        """The loss, as a view of ``shared``."""
         return self.shared[self.n_statistics]
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
-        """The network's buffers by name; asked for anew, as a module may assign others."""
+        """The network's buffers by name; read anew each time, as a module may assign new ones."""
         return dict(self.network.named_buffers())
 
     @property
     def statistics(self) -> list[torch.Tensor]:
-        """Buffers that are floating-point numbers, which ranks may average; others are counts."""
+        """The floating-point buffers, which ranks may average; other buffers are counts."""
         return [buffer for buffer in self.buffers.values() if buffer.is_floating_point()]
 
     def step(self, rate: float) -> None:
-        """Make a step of ``torch.optim.SGD`` or ``AdamW``, with its defaults.
+        """Make a step of ``torch.optim.SGD`` or ``AdamW`` with this learning rate.
 
-        By their functions: the first step of their classes loads torch's compiler, which nothing
-        here needs and which takes a second of a core in each rank.
+        It uses their functions: the first step of the classes loads torch's compiler, which is not
+        needed here and takes a second of a core in each rank.
         """
         from torch.optim.adamw import adamw
         from torch.optim.sgd import sgd
@@ -103,7 +107,7 @@ class FlatModel:
         adamw(weights, gradient, mean, square, [], step, amsgrad=False, **ADAMW, **options)
 
     def put_statistics(self) -> None:
-        """Put the statistics into their place in ``shared``."""
+        """Copy the statistics into ``shared``."""
         import torch
 
         if self.n_statistics:
@@ -111,14 +115,14 @@ class FlatModel:
             torch.cat(flat, out=self.shared[: self.n_statistics])
 
     def take_statistics(self, n_ranks: int) -> None:
-        """Take from there the mean of what so many ranks put in."""
+        """Set the statistics to the mean over ranks, from their sums in ``shared``."""
         means = self.shared[: self.n_statistics] / n_ranks
         sizes = [buffer.numel() for buffer in self.statistics]
         for buffer, mean in zip(self.statistics, means.split(sizes), strict=True):
             buffer.copy_(mean.view_as(buffer))
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return weights, buffers and the optimiser's vectors, by name; the tensors themselves."""
+        """Weights, buffers and the optimiser's vectors by name; the tensors, not copies."""
         return {
             "weights": self.weights,
             **{f"buffer {name}": buffer for name, buffer in self.buffers.items()},
@@ -126,16 +130,22 @@ class FlatModel:
         }
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Load what ``state`` returned, of a network of this shape; counts may be missing."""
+        """Copy in a state from ``state`` of an equal network; counts may be missing in it."""
         for name, tensor in self.state().items():
             if name in state or tensor.is_floating_point():
                 tensor.copy_(state[name])
 
 
 def best_network(network: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    """Return a copy of a network as it was after the epoch with the lowest validation loss.
+    """A copy of a network as it was after the epoch with the lowest validation loss.
 
-    ``state`` is that of a ``FlatModel``, and under ``BEST`` what differs; else as it stands.
+    Parameters
+    ----------
+    network : torch.nn.Module
+        It is not changed.
+    state : mapping of tensors by name
+        The state of a ``FlatModel``; names that begin with ``BEST`` have what was stored after the
+        best epoch, and take precedence.
     """
     from torch.nn.utils import vector_to_parameters
 

@@ -1,4 +1,4 @@
-"""Options of ``data_parallel`` beside those that every command has, and its strategies."""
+"""The options of ``data_parallel`` beside those of every command, and its strategies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.nn.augment import AUGMENTATION
 from pipelines.nn.settings import PRECISIONS
 from pipelines.run.options import Rule, at_least, fraction, number, option, positive, real, rule
 
-# What a network's rate and optimiser are where nothing is said.
+# The default optimiser and learning rate of each network.
 USUAL = {
     "approximator": ("adamw", 0.003),
     "bagging": ("sgd", 0.01),
@@ -25,7 +25,7 @@ ROWS_OF_APPROXIMATOR, HIDDEN = 8000, (64, 64)
 OPTIMIZERS = ("sgd", "adamw")  # of torch.optim
 SCALINGS = ("none", "linear", "sqrt")
 STORAGES = ("device", "host")
-# Name -> what K counts, and K where none is given; 0 where there is none.
+# Name -> what K counts, and its default; 0 for a strategy without K.
 STRATEGIES = {
     "every-step": ("", 0),
     "every-k": ("steps", 4),
@@ -38,16 +38,26 @@ STRATEGIES = {
 class SyncStrategy:
     """When ranks share gradients or average their models.
 
-    ``every-step``: each step is made with the gradient of the union batch, as DDP does.
-    ``every-k``: each k-th step is, between them each rank goes its own way, and models are averaged
-    after each epoch; after the study, which shared at each 2nd, 4th and 10th. ``average``: models
-    are averaged after each k-th epoch (McDonald et al. 2010). ``never``: ranks never communicate.
-    Where models are averaged, so is the optimiser's state (momentum, or both moments of AdamW).
+    - ``every-step``: each step uses the gradient of the union batch, as DDP does.
+    - ``every-k``: each k-th step does; between them each rank uses its own gradient, and models
+      are averaged after each epoch. The study shared at each 2nd, 4th and 10th step.
+    - ``average``: models are averaged after each k-th epoch (McDonald et al. 2010).
+    - ``never``: ranks never communicate while they train.
+
+    With the models the state of the optimiser is averaged, too: the momentum, or both moments of
+    AdamW.
 
     Attributes
     ----------
-    name : one of ``STRATEGIES``
-    k : steps or epochs, whatever the strategy counts
+    name : str
+        One of ``STRATEGIES``.
+    k : int
+        Steps or epochs, whichever the strategy counts; 0 if it counts none.
+
+    References
+    ----------
+    R. McDonald, K. Hall and G. Mann, Distributed training strategies for the structured perceptron,
+    NAACL HLT, 2010.
     """
 
     name: str
@@ -59,23 +69,26 @@ class SyncStrategy:
         return self.name == "every-step"
 
     def shares(self, step: int) -> bool:
-        """Return whether a step, counted from 1, uses the gradient of all ranks' batches."""
+        """Whether a step, counted from 1, uses the gradient of all ranks' batches."""
         return self.always_equal or (self.name == "every-k" and step % self.k == 0)
 
     def averages(self, epoch: int) -> bool:
-        """Return whether models are averaged after an epoch, counted from 0."""
+        """Whether models are averaged after an epoch, counted from 0."""
         return self.name == "every-k" or (self.name == "average" and (epoch + 1) % self.k == 0)
 
 
 @dataclass(frozen=True)
 class Formation:
-    """How ranks share a network: pipelines side by side, of ranks that have some stages each.
+    """How ranks divide a network: into pipelines side by side, each rank with one or more stages.
 
     Attributes
     ----------
-    n_pipelines, n_in_pipeline : pipelines, and ranks of each
-    n_each : stages of a rank
-    n_micro, n_rows : micro-batches of a rank's batch, and the rows of each
+    n_pipelines, n_in_pipeline : int
+        Pipelines, and ranks of each.
+    n_each : int
+        Stages of a rank; with more than one the schedule is interleaved.
+    n_micro, n_rows : int
+        Micro-batches of a pipeline's batch, and rows of each.
     """
 
     n_pipelines: int
@@ -86,8 +99,12 @@ class Formation:
 
     @classmethod
     def of(cls, options: TrainingOptions, n_ranks: int) -> Self:
-        """That of so many ranks at most; of fewer than a pipeline has, a shorter one."""
-        assert options.stages != "auto"  # which the workers' memory decides
+        """The formation that the options ask for, with at most ``n_ranks`` ranks.
+
+        If there are fewer than a pipeline should have, the pipeline is shorter. Ranks that do not
+        fill another pipeline are left out.
+        """
+        assert options.stages != "auto"  # resolved before, by the workers' memory
         n_in_pipeline = min(options.stages, n_ranks)
         n_micro = options.microbatches or MICROBATCHES
         sizes = options.stages_of_a_rank, n_micro, options.batch_size // n_micro
@@ -102,22 +119,35 @@ class Formation:
         return self.n_in_pipeline * self.n_each
 
     def stages_of(self, position: int) -> list[int]:
-        """The numbers of the stages of a rank, by its place in its pipeline."""
+        """The numbers of the stages of the rank at a position of its pipeline."""
         return list(range(position, self.n_stages, self.n_in_pipeline))
 
     @property
     def bubble(self) -> float:
-        """The idle share of a step, were stages equal and messages for nothing.
+        """The idle fraction of a step if all stages took equal time and messages none.
 
-        (p - 1) / (v m + p - 1) of p ranks, v stages of each and m micro-batches (Narayanan et al.,
-        Efficient large-scale language model training on GPU clusters, 2021).
+        It is (p - 1) / (v m + p - 1) for p ranks, v stages of each and m micro-batches (Narayanan
+        et al. 2021).
+
+        References
+        ----------
+        D. Narayanan et al., Efficient large-scale language model training on GPU clusters using
+        Megatron-LM, SC, 2021.
         """
         idle = self.n_in_pipeline - 1
         return idle / (self.n_each * self.n_micro + idle)
 
 
 def strategy_of(text: str) -> SyncStrategy:
-    """Return the strategy that is typed ``NAME`` or ``NAME=K``, checked by ``is_strategy``."""
+    """The strategy that is typed ``NAME`` or ``NAME=K``.
+
+    Raises
+    ------
+    KeyError
+        There is no strategy of that name.
+    ValueError
+        K is not a whole number of at least 1, or the strategy has none.
+    """
     name, equals, number = text.partition("=")
     unit, k = STRATEGIES[name]
     if equals and not (unit and number.isdecimal() and int(number)):
@@ -126,7 +156,7 @@ def strategy_of(text: str) -> SyncStrategy:
 
 
 def is_strategy(text: str) -> str | None:
-    """Check an option's value: return the rule it breaks, or None."""
+    """The rule that an option's value breaks, in words; None if it is one or more strategies."""
     try:
         for strategy in text.split(","):
             strategy_of(strategy)
@@ -155,7 +185,7 @@ whole_numbers = partial(option, None, parse=_whole_numbers, rule=_all_at_least_1
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """Options that choose the network and the data."""
+    """Options for the network and the data."""
 
     group: ClassVar[str] = "network"
 
@@ -197,7 +227,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class TrainingOptions(NetworkOptions):
-    """Options of the training and of its ranks."""
+    """Options for the training and its ranks."""
 
     group: ClassVar[str] = "training"
 
@@ -306,12 +336,12 @@ class TrainingOptions(NetworkOptions):
     )
 
     def strategies(self) -> list[str]:
-        """Return the strategies of the run, as they are typed."""
+        """The strategies of the run, as they are typed."""
         return self.compare.split(",") if self.compare else [self.sync]
 
     @property
     def chosen_optimizer(self) -> str:
-        """The optimiser, ``auto`` resolved by the network."""
+        """The optimiser; ``auto`` is resolved by the network."""
         default, _ = USUAL.get(self.network, USUAL["mlp"])
         return default if self.optimizer == "auto" else self.optimizer
 
@@ -322,7 +352,11 @@ class TrainingOptions(NetworkOptions):
         return default if self.learning_rate is None else self.learning_rate
 
     def loaders(self, n_ranks_on_host: int) -> int:
-        """The processes of a rank that read ahead; it is asked on that host."""
+        """How many processes of a rank read rows ahead.
+
+        By default the rank's fraction of this host's cores, one less; so it must be called on the
+        host of the rank.
+        """
         from joblib import cpu_count
 
         if self.loader_workers is not None:
@@ -330,10 +364,11 @@ class TrainingOptions(NetworkOptions):
         return max(1, cpu_count() // n_ranks_on_host - 1)
 
     def kept_at_once(self, formation: Formation) -> tuple[float, float]:
-        """Count the numbers that are held for each weight, and for each that a row leaves.
+        """How many numbers a rank holds at once, for each weight and for each activation of a row.
 
-        Of a weight itself, its gradient, its best value and the optimiser's; of rows, those of the
-        micro-batches that are on their way, or of the whole batch where there are no stages.
+        For a weight: the weight, its gradient, its value after the best epoch, and the optimiser's
+        moments. For an activation: the rows of the micro-batches in flight; without stages those of
+        the whole batch.
         """
         moments = 2 if self.chosen_optimizer == "adamw" else int(self.momentum > 0)
         if formation.n_stages == 1:
@@ -341,16 +376,24 @@ class TrainingOptions(NetworkOptions):
         return 3.0 + moments, float(formation.n_rows * min(formation.n_micro, formation.n_stages))
 
     def rate(self, step: int, n_ranks: int) -> float:
-        """Return the learning rate of a step, counted from 1.
+        """The learning rate of a step, counted from 1.
 
-        With many ranks it is multiplied with their number (Goyal et al. 2017) or its root
-        (Krizhevsky 2014), where that is asked for.
+        If ``scale_lr`` says so, the rate of one rank is multiplied by the number of ranks (Goyal et
+        al. 2017) or its square root (Krizhevsky 2014). During the warm-up it rises linearly.
+
+        References
+        ----------
+        P. Goyal et al., Accurate, large minibatch SGD: training ImageNet in 1 hour, arXiv
+        1706.02677, 2017.
+
+        A. Krizhevsky, One weird trick for parallelizing convolutional neural networks, arXiv
+        1404.5997, 2014.
         """
         factor = {"none": 1.0, "linear": float(n_ranks), "sqrt": n_ranks**0.5}[self.scale_lr]
         return self.base_rate * factor * min(1.0, step / max(1, self.warm_up))
 
     def refuse_meaningless(self) -> None:
-        """Raise InputError for options that would do nothing."""
+        """Raise InputError for options that have no effect with the others."""
         if self.compare is not None and self.sync != "every-step":
             raise InputError("--sync and --compare exclude each other; name all in --compare")
         if len(set(self.strategies())) < len(self.strategies()):

@@ -1,6 +1,6 @@
-"""The learning problem of a network: which network, rows, a loss and a metric.
+"""What ``data_parallel`` trains: a network, the rows of a data set, a loss and a metric.
 
-Rows of a data set are loaded as a network takes them: images as bytes, tables prepared.
+Rows are loaded in the form that a network takes: images as bytes, tables prepared.
 """
 
 from __future__ import annotations
@@ -32,32 +32,38 @@ if TYPE_CHECKING:
     from pipelines.data.batches import Columns
     from pipelines.parallel.process_group.group import ProcessGroup
 
-__all__ = ["approximator"]  # what programs of one's own use; the rest is ours
+__all__ = ["approximator"]  # for users' programs; the other names are internal
 
 CLASSES, NUMBERS = "classification", "regression"
 METRICS = {CLASSES: "error", NUMBERS: "mean absolute error"}
-BLOCK = 2048  # rows that are evaluated at once
+BLOCK = 2048  # rows evaluated at once, which bounds the memory of their activations
 INTERVAL = (0.0, 20.0)
 
-Rows = dict[str, Any]  # X, which may stay on disk, and y
+Rows = dict[str, Any]  # arrays X and y; X may be RowsOnDisk
 NETWORKS = ("approximator", "bagging", "mlp", "cnn")
-# Of the function approximator: 1 -> 80 -> 80 -> 40 -> 1, the study's.
+# Units of the study's function approximator, 1 -> 80 -> 80 -> 40 -> 1.
 APPROXIMATOR = (80, 80, 40)
 CHANNELS_OF_CNN = 16
-CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # of the bagging network, as its search often finds it
+CHANNELS, KERNEL, HIDDEN = 8, 3, 64  # a bagging network such as the search often chooses
 
 
 @dataclass(frozen=True)
 class NetworkDescription:
-    """The description of a network; small enough to go to every worker.
+    """The description of a network, from which each rank builds it.
 
     Attributes
     ----------
-    name : one of ``NETWORKS``, a name of ``torchvision.models``, ``module:NAME`` or
-        ``FILE.py:NAME`` of a class, function or module
-    image_shape : (height, width) in pixels, channels before them if coloured, or None
-    ink : whether images show ink on an even ground, as digits do
-    hidden : units of the layers of an mlp
+    name : str
+        One of ``NETWORKS``, a name of ``torchvision.models``, or ``module:NAME`` or
+        ``FILE.py:NAME`` of the user's class, function or module.
+    n_inputs, n_outputs : int
+        Features of a row, and outputs of the network.
+    image_shape : tuple of int or None
+        (height, width) in pixels, before them the channels of a coloured image; None for a table.
+    hidden : tuple of int, default (64, 64)
+        Units of the layers of an mlp.
+    ink : bool, default False
+        Whether images show ink on an even background, as digits do.
     """
 
     name: str
@@ -68,9 +74,12 @@ class NetworkDescription:
     ink: bool = False
 
     def make(self, seed: int) -> torch.nn.Module:
-        """Return the network with first weights that the seed decides.
+        """Build the network, with first weights drawn from a seed.
 
-        It takes a float32 tensor of shape (n, n_inputs) and gives one of shape (n, n_outputs).
+        Returns
+        -------
+        torch.nn.Module
+            From a float32 tensor of shape (n_rows, n_inputs) to one of shape (n_rows, n_outputs).
         """
         from torch import nn
 
@@ -78,7 +87,7 @@ class NetworkDescription:
         from pipelines.nn.networks import drawing_from, make_network
         from pipelines.nn.space import NetworkSpec
 
-        if self.name not in NETWORKS[:-1]:  # as nn_bagging knows it, whose images are no rows
+        if self.name not in NETWORKS[:-1]:  # a network of nn_bagging, which takes images, not rows
             inputs = Inputs(self.n_inputs, self.n_outputs, self.image_shape)
             network = make_network(NetworkSpec(self.name, 0, 0, 0, CHANNELS_OF_CNN), inputs, seed)
             if self.image_shape is None:
@@ -102,7 +111,7 @@ class NetworkDescription:
 
 
 def refuse_unknown_network(name: str) -> None:
-    """Raise InputError where a network's name is none, before any data are loaded."""
+    """Raise InputError for an unknown network, before any data are loaded."""
     if name in NETWORKS:
         return
     if ":" in name:
@@ -117,22 +126,31 @@ def refuse_unknown_network(name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TrainingProblem:
-    """Rows as they lie on the host; scattered once.
+    """A network and the rows it learns from, on the host; scattered once to the workers.
 
     Attributes
     ----------
-    task : "classification" (cross-entropy) or "regression" (squared error)
-    train, validation, test : arrays X of shape (n, n_inputs), uint8 or float32, and y of shape
-        (n,): int64 class codes, or float32; X of larger data is ``RowsOnDisk``
-    center, scale : floats
-        Bytes become (x - center) / scale on the device.
+    name : str
+        Of the data.
+    task : {"classification", "regression"}
+        The loss is cross-entropy or squared error.
+    network : NetworkDescription
+    train, validation, test : dict of arrays
+        X of shape (n_rows, n_inputs), uint8 or float32, and y of shape (n_rows,): int64 class
+        codes, or float32. X may be ``RowsOnDisk`` if the data are large.
+    center, scale : float
+        Bytes x become (x - center) / scale on the device.
     unit : float
-        What the metric is multiplied with, where y was brought to another scale.
-    classes : array of shape (n_classes,)
-        The labels that the class codes stand for; None for numbers.
-    lines : what is said of the data before a run
-    notes : what was noticed in them, of ``lines``
-    table : how a table was read, JSON-serialisable; None of images
+        A factor of the metric, which brings it back to the unit of the target if y is
+        standardised.
+    classes : array of shape (n_classes,) or None
+        The labels of the class codes; None in a regression.
+    lines : tuple of str
+        What the terminal prints of the data before a run.
+    notes : tuple of str
+        What was noticed when the data were read; a part of ``lines``.
+    table : mapping or None
+        How a table was read, JSON-serialisable; None for images.
     """
 
     name: str
@@ -155,18 +173,18 @@ class TrainingProblem:
 
     @property
     def on_disk(self) -> list[RowsOnDisk]:
-        """The rows that are streamed; none of those in memory."""
+        """Those of the rows that are streamed from disk."""
         parts = (self.train, self.validation, self.test)
         return [rows["X"] for rows in parts if isinstance(rows["X"], RowsOnDisk)]
 
     @property
     def metric(self) -> str:
-        """The metric measured beside the loss."""
+        """The name of the metric that is measured beside the loss."""
         return METRICS[self.task]
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of all rows."""
+        """SHA-256 of the task and all rows, in hexadecimal."""
         digest = hashlib.sha256(f"{self.task} ".encode())
         for rows in (self.train, self.validation, self.test):
             for array in rows.values():
@@ -178,7 +196,7 @@ class TrainingProblem:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the data."""
+        """Metadata of the data, JSON-serialisable."""
         shape = self.network.image_shape
         return {
             "name": self.name,
@@ -195,7 +213,7 @@ class TrainingProblem:
         }
 
     def prepare(self, columns: Columns) -> Columns:
-        """Return a batch as the network takes it; what ``Batches`` maps rows with."""
+        """A batch as the network takes it, with bytes scaled; ``Batches`` maps rows with it."""
         import torch
 
         if columns["X"].dtype != torch.uint8:
@@ -203,7 +221,17 @@ class TrainingProblem:
         return {"X": columns["X"].float().sub_(self.center).div_(self.scale), "y": columns["y"]}
 
     def augmented(self, X: torch.Tensor, augment: str, seed: int) -> torch.Tensor:
-        """Return prepared images, each changed at random; equal seeds, equal changes."""
+        """Augment prepared images at random, each differently.
+
+        Parameters
+        ----------
+        X : float32 tensor of shape (n_rows, n_inputs)
+            As ``prepare`` gives it.
+        augment : str
+            The augmentation, see ``pipelines.nn.augment``.
+        seed : int
+            Equal seeds give equal changes.
+        """
         import torch
 
         from pipelines.nn.augment import augment_images
@@ -216,7 +244,7 @@ class TrainingProblem:
         return changed.sub_(self.center).div_(self.scale)
 
     def loss(self, outputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Return the loss, summed over rows."""
+        """The loss, summed over rows."""
         from torch.nn import functional
 
         if self.task == CLASSES:
@@ -236,7 +264,17 @@ class TrainingProblem:
     def measure(
         self, network: torch.nn.Module, columns: Columns | StreamedColumns, group: ProcessGroup
     ) -> tuple[float, float]:
-        """Return mean loss and metric of rows that every rank has; each rank takes a part."""
+        """Mean loss and metric of rows that every rank has; each rank computes a part of them.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            It is in training mode afterwards.
+        columns : tensors by name, or StreamedColumns
+            The same rows on all ranks.
+        group : ProcessGroup
+            All its ranks make this call.
+        """
         import torch
 
         n_rows = len(columns["y"])
@@ -253,20 +291,39 @@ class TrainingProblem:
 
 
 def blocks_of(columns: Columns | StreamedColumns, part: slice) -> Iterator[Columns]:
-    """Yield rows side by side, as many as are evaluated at once, in memory of their own."""
+    """Blocks of adjacent rows of a part, each a copy of at most ``BLOCK`` rows."""
     if isinstance(columns, StreamedColumns):
         yield from columns.blocks(part, BLOCK)
         return
     for first in range(part.start, part.stop, BLOCK):
         block = slice(first, min(first + BLOCK, part.stop))
-        # A network may write to what it is given, and these rows are measured again.
+        # A network may change its input in place, and these rows are measured again.
         yield {name: column[block].clone() for name, column in columns.items()}
 
 
 def approximator(n_rows: int, validation: float, seed: int) -> TrainingProblem:
-    """Return the study's function, sqrt(x) sin(3.14 x / 5), at random places of [0, 20].
+    """The study's regression problem: sqrt(x) sin(3.14 x / 5), at random points of [0, 20].
 
-    x is brought to [-1, 1]: the study's plain SGD needed thousands of epochs without.
+    x is scaled to [-1, 1]: without it the study's plain SGD needed thousands of epochs.
+
+    Parameters
+    ----------
+    n_rows : int
+        Points to train on and to hold out; 1000 more, evenly spaced, are for the test.
+    validation : float
+        The fraction that is held out.
+    seed : int
+        Of the points.
+
+    Returns
+    -------
+    TrainingProblem
+
+    Examples
+    --------
+    >>> problem = approximator(100, validation=0.1, seed=0)
+    >>> problem.n_train, len(problem.validation["y"]), len(problem.test["y"])
+    (90, 10, 1000)
     """
     rng = np.random.default_rng(seed)
     n_held, n_test = max(1, round(n_rows * validation)), 1000
@@ -286,7 +343,28 @@ def approximator(n_rows: int, validation: float, seed: int) -> TrainingProblem:
 def held_out(
     y: np.ndarray, task: str, validation: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split rows into those that are trained on and those held out; classes in proportion."""
+    """Split rows at random into those to train on and those held out; classes are stratified.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        The target.
+    task : {"classification", "regression"}
+        Only classes are stratified.
+    validation : float
+        The fraction held out, at least one row.
+    seed : int
+
+    Returns
+    -------
+    train_rows, held_rows : int64 arrays
+        Sorted indices of rows.
+
+    Raises
+    ------
+    InputError
+        No row would remain to train on.
+    """
     n_rows, n_held = len(y), max(1, round(validation * len(y)))
     if n_held >= n_rows:
         raise InputError(
@@ -294,7 +372,7 @@ def held_out(
             "take a smaller share"
         )
     order = np.random.default_rng(seed).permutation(n_rows)
-    if task == CLASSES:  # each class spread evenly over the order, the held rows at its end
+    if task == CLASSES:  # each class is spread evenly over the order, whose end is held out
         order = order[np.argsort(y[order], kind="stable")]
         position = np.empty(n_rows)
         for label in np.unique(y):
@@ -318,15 +396,39 @@ def load_rows(
     reading: Reading,
     **settings: Any,
 ) -> TrainingProblem:
-    """Load a data set by its name, or a table of classes or numbers by its path.
+    """Load a data set by its name, or a table by its path, as a problem for a network.
 
-    Preparation is learned from the rows that are trained on alone.
+    Scaling and preparation are fitted on the training rows alone.
 
     Parameters
     ----------
-    network, hidden : see ``NetworkDescription``
+    name : str
+        Of a data set, or the path of a table or a folder of images.
+    network, hidden : str, tuple of int
+        See ``NetworkDescription``.
+    task : {"classification", "regression"} or None
+        Of a table; None decides by the values of its target.
+    target : str or None
+        The target column of a table.
+    limit : int or None
+        At most so many rows to train on and hold out.
+    test_size, validation : float
+        Fractions of the rows for the test, and of the others for the validation.
+    seed : int
+        Of both splits.
+    reading : Reading
+        How a table is read.
+    **settings
+        Further parameters of ``pipelines.data.load.load_dataset``.
 
-    Others are those of ``pipelines.data.load.load_dataset`` and ``held_out``.
+    Returns
+    -------
+    TrainingProblem
+
+    Raises
+    ------
+    InputError
+        The data cannot be read, or do not go with the network or the task.
     """
     if name in DATASETS and task == NUMBERS:
         raise InputError(
@@ -382,7 +484,7 @@ def load_rows(
 
 
 def fitted_on_disk(X: Any, train_rows: np.ndarray) -> list[str]:
-    """Fit the preparation of a table that stays on disk, where X is one; say on how many rows."""
+    """Fit the preparation of X if it is a table on disk: a line that says on how many rows."""
     if not isinstance(X, RowsOnDisk) or not isinstance(X.store, TableStore):
         return []
     n = X.store.fit(X.rows[train_rows])

@@ -1,4 +1,4 @@
-"""One rank of a training: its part of every batch, and what the strategy asks for."""
+"""One rank of a training: its part of each batch, and the communication of its strategy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 Send = Callable[[Mapping[str, Any]], None]
-SECONDS_BETWEEN_EVENTS = 0.5
+SECONDS_BETWEEN_EVENTS = 0.5  # of ``news``, which all pass through the scheduler
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ class TrainingPlan:
 
     Attributes
     ----------
+    options : TrainingOptions
     seed : int
         Of first weights, and of the order of the rows.
     start : bytes or None
-        A checkpoint to go on from.
+        A checkpoint to continue from.
     checkpoint : str
-        Where rank 0 writes checkpoints.
-    n_ranks_on_host : int
-        Most ranks that a host has.
+        The path to which rank 0 writes checkpoints.
+    n_ranks_on_host : int, default 1
+        The most ranks that any host has, which divide its cores for reading.
     """
 
     options: TrainingOptions
@@ -53,7 +54,17 @@ class TrainingPlan:
 
 
 class Rank:
-    """A rank while it trains."""
+    """A rank while it trains.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+    plan : TrainingPlan
+    group : ProcessGroup
+        This rank's handle of the process group.
+    send : function
+        Sends a message to the client; see ``train`` for their kinds.
+    """
 
     def __init__(
         self, problem: TrainingProblem, plan: TrainingPlan, group: ProcessGroup, send: Send
@@ -66,10 +77,11 @@ class Rank:
         self._problem, self._plan, self._group, self._tell = problem, plan, group, send
         options = self._options = plan.options
         self._strategy = strategy_of(options.sync)
-        self._equal_ranks = group  # ranks whose weights are the same ones
+        self._equal_ranks = group  # ranks that hold the same weights; in a pipeline, its peers
         self._network = self._make_network()
         for module in self._network.modules() if options.channels_last else ():
-            if isinstance(module, torch.nn.Conv2d):  # what it is given decides on its products
+            # The memory format of the input decides which kernel a convolution uses.
+            if isinstance(module, torch.nn.Conv2d):
                 module.register_forward_pre_hook(
                     lambda _, inputs: inputs[0].contiguous(memory_format=torch.channels_last)
                 )
@@ -119,10 +131,11 @@ class Rank:
                 for rows in measured_rows
             )
         self._kept_point: tuple[dict[str, torch.Tensor], TrainingProgress] | None = None
-        # Of a step that is not done, as they were before it, where all ranks are always equal.
+        # The buffers before the step in progress, if all ranks are always equal: a step that breaks
+        # leaves the weights as they were, but a forward pass may have changed the buffers.
         self._equal_buffers: dict[str, torch.Tensor] = {}
-        self._loss = torch.zeros((), device=group.device)  # of this rank, not yet added up
-        # ``TrainingProgress.loss``, read where it is kept: at each step that would stop the device.
+        self._loss = torch.zeros((), device=group.device)  # of this rank, not yet summed over ranks
+        # ``TrainingProgress.loss`` on the device; to read it at each step would make the host wait.
         self._summed_loss = torch.tensor(
             self._progress.loss, dtype=torch.float64, device=group.device
         )
@@ -130,7 +143,7 @@ class Rank:
 
     @property
     def _part(self) -> tuple[int, int]:
-        """Which part of each union batch is this rank's, and how many there are."""
+        """The index of this rank's part of each union batch, and the number of parts."""
         return self._group.rank, self._group.n_ranks
 
     def _make_network(self) -> torch.nn.Module:
@@ -145,15 +158,24 @@ class Rank:
 
         try:
             return draws(self._network, self._torch.zeros(2, self._problem.network.n_inputs))
-        except Exception:  # its first step says why, or takes more rows
+        except Exception:  # two rows of zeros may not do; if no rows do, the first step says why
             return True
 
     def _start(self, content: bytes) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
-        """What a checkpoint holds, of this rank's."""
+        """The state and the progress that this rank continues from."""
         return from_bytes(content)
 
     def train(self) -> bytes:
-        """Train until the end, and return the last checkpoint; raises as ``ProcessGroup.sum``."""
+        """Train to the end: the last checkpoint.
+
+        Messages are of kind ``begun``, ``news`` (the current step), ``epoch`` (a row of the table)
+        and ``note``.
+
+        Raises
+        ------
+        ProcessGroupError
+            Another rank was lost.
+        """
         group, progress = self._group, self._progress
         for tensor in self._model.state().values():  # first weights may differ in bits between GPUs
             self._equal_ranks.broadcast(tensor)
@@ -169,27 +191,27 @@ class Rank:
         return self._ended()
 
     def _ended(self) -> bytes:
-        """Write the last checkpoint, and return it."""
+        """Write the last checkpoint: its content."""
         if self._group.rank == 0:
             self._write()
         return to_bytes(*self._point())
 
     def close(self) -> None:
-        """End the processes that read ahead, where there are any."""
+        """End the processes that read rows ahead, if there are any."""
         if self._feed is not None:
             self._feed.close()
 
     def _measured(self, columns: Any) -> tuple[float, float]:
-        """Mean loss and metric of rows that every rank has."""
+        """Mean loss and metric of rows that every rank has; each computes a part."""
         return self._problem.measure(self._model.network, columns, self._group)
 
     def _tested(self) -> tuple[float, float]:
-        """Those of the test rows, by the network after its best epoch."""
+        """Mean loss and metric of the test rows, by the network after its best epoch."""
         best = best_network(self._network, self._model.state() | self._best)
         return self._problem.measure(best, self._test, self._group)
 
     def _share_loss(self) -> None:
-        """Add the loss that no other rank knows yet to that of all."""
+        """Sum over ranks the loss since the last shared step, and count it."""
         total = self._loss.clone()
         self._group.sum(total)
         self._count(total)
@@ -210,22 +232,22 @@ class Rank:
         if averaged:
             self._average()
         self._share_loss()
-        progress.loss = float(self._summed_loss)  # when the device has done the epoch
+        progress.loss = float(self._summed_loss)  # waits for the device to finish the epoch
         communication, wait = group.tally()
         epoch_seconds = time.perf_counter() - began
         progress.seconds = time.perf_counter() - self._began
         self._end_epoch(epoch_seconds, communication, wait, averaged or strategy.always_equal)
 
     def _average(self) -> None:
-        """Make one model of all ranks': the mean of weights, statistics and optimiser's state."""
+        """Average weights, statistics and the optimiser's state over all ranks."""
         for tensor in self._model.state().values():
             if tensor.is_floating_point():
                 self._group.mean(tensor)
 
     def _step(self, batch: RankBatch, step: int) -> None:
-        """Make one step of the optimiser, with this rank's gradient or that of all."""
+        """Make one step of the optimiser, with this rank's gradient or that of all ranks."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
-        group.check()
+        group.check()  # in a step without a sum nothing else notices that the group was stopped
         shares, always_equal = self._strategy.shares(step), self._strategy.always_equal
         if always_equal:
             self._equal_buffers = {name: buffer.clone() for name, buffer in model.buffers.items()}
@@ -244,6 +266,7 @@ class Rank:
             with seeded, precise:
                 outputs = model.network(X)
             loss = self._problem.loss(outputs.float(), batch.columns["y"])
+            # Divided by the rows of the union batch, gradients of ranks add up to its mean.
             (loss / (batch.n_union if shares else n_mine)).backward()
             self._loss += loss.detach()
         if shares:
@@ -255,19 +278,29 @@ class Rank:
             else:
                 self._buckets.end(model.n_statistics)
             self._count(model.loss)
-        if shares or n_mine:
+        if shares or n_mine:  # without rows or a sum there is no gradient
             model.step(self._options.rate(step, group.n_ranks))
         self._equal_buffers = {}
 
     def _count(self, added: torch.Tensor) -> None:
-        """Count a loss that has been added up over all ranks."""
+        """Count a loss that was summed over all ranks."""
         self._summed_loss += added
         self._loss.zero_()
 
     def _end_epoch(
         self, epoch_seconds: float, communication: float, wait: float, equal: bool
     ) -> None:
-        """Measure, decide whether to go on, and report; where ranks differ, measure their mean."""
+        """Measure the losses after an epoch, decide whether to continue, and report.
+
+        If ranks differ, the mean of their models is measured, and each rank continues with its own.
+
+        Parameters
+        ----------
+        epoch_seconds, communication, wait : float
+            Seconds of the epoch on this rank, in all and of its collectives.
+        equal : bool
+            Whether all ranks have the same weights.
+        """
         progress, options, group, model = self._progress, self._options, self._group, self._model
         problem = self._problem
         times = self._torch.tensor(
@@ -319,14 +352,15 @@ class Rank:
             self._write_in_time()
         if own_state and not progress.done:
             model.load(own_state)
+        # Measuring is not training: neither its collectives nor its seconds count.
         group.tally()
-        self._began = time.perf_counter() - progress.seconds  # measuring is not training
+        self._began = time.perf_counter() - progress.seconds
         self._tell({"kind": "epoch", **row})
 
     def _keep(self) -> None:
-        """Keep this point, at which all ranks are equal, in the memory of every rank."""
+        """Keep a copy of this point, at which all ranks are equal, in memory."""
         if self._strategy.always_equal:
-            return  # it is as it stands, whenever a sum can fail
+            return  # if a sum fails in a step, the weights are still those before it
         state, progress = self._point()
         self._kept_point = (
             {name: tensor.clone() for name, tensor in state.items()},
@@ -334,12 +368,12 @@ class Rank:
         )
 
     def _point(self) -> tuple[dict[str, torch.Tensor], TrainingProgress]:
-        """Return what a checkpoint holds, as it stands."""
+        """The tensors and the progress that a checkpoint has at this point."""
         self._progress.loss = float(self._summed_loss)
         return self._model.state() | self._best, self._progress
 
     def kept_bytes(self) -> bytes | None:
-        """Return the last point at which all ranks were equal, as a checkpoint."""
+        """A checkpoint of the last point at which all ranks were equal."""
         for name, buffer in self._equal_buffers.items():
             self._model.buffers[name].copy_(buffer)
         return to_bytes(*(self._kept_point or self._point()))
@@ -349,19 +383,19 @@ class Rank:
         if time.monotonic() - self._last_write >= self._options.checkpoint_seconds:
             if self._group.rank == 0:
                 self._write()
-            self._last_write = time.monotonic()  # the disk may take longer than that
+            self._last_write = time.monotonic()  # anew, as a write may take longer than the period
 
     def _write(self) -> None:
         write_checkpoint(Path(self._plan.checkpoint), *self._point())
 
 
 def seeds_of(seed: int, step: int, rank: int) -> tuple[int, int]:
-    """Return the seeds of a rank's augmentation and of its network's own draws in a step."""
+    """The seeds for a rank's augmentation, and for its network's own draws, in a step."""
     words = np.random.SeedSequence((seed, step, rank)).generate_state(2, np.uint64)
     augmentation, network = (words >> np.uint64(1)).tolist()
     return augmentation, network
 
 
 def _finite(value: float) -> float | None:
-    """Return a number that JSON can hold: None for NaN and infinities."""
+    """The number if JSON can hold it; None for NaN and infinities."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What a run of ``data_parallel`` leaves: its files and their schemas."""
+"""What a run of ``data_parallel`` leaves behind: its files and their schemas."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pipelines.run_folder.rows import Metric, Row
 from pipelines.run_folder.schema import Count, Number, RecordPart, Scalar, Seconds
 
 EPOCHS = "epochs.parquet"
-CHECKPOINTS = "checkpoints"  # a folder: where each training stands, or ended
+CHECKPOINTS = "checkpoints"  # a folder with the last checkpoint of each training
 
-EPOCH = ("strategy", "ranks", "repeat", "epoch")  # what tells one row from another
+EPOCH = ("strategy", "ranks", "repeat", "epoch")  # the key of a row
 
 
 def training_name(training: str) -> str:
-    """A training's name as a person reads it: ``every-step, 2 ranks, repeat 1``."""
+    """The name of a training in words: ``every-step, 2 ranks, repeat 1``."""
     strategy, _, numbers = training.rpartition(" on ")
     n_ranks, comma, repeat = numbers.partition(",")
     return f"{strategy}, {n_ranks} rank{'s' * (n_ranks != '1')}{comma}{repeat}"
 
 
 class EpochRow(Row):
-    """An epoch of a training of ``data_parallel``; one that failed has a row without numbers.
+    """An epoch of a training of ``data_parallel``; a training that failed has one without numbers.
 
-    ``seconds`` are of training since its beginning, the other times of this epoch, the mean of
-    its ranks: of communication and waiting those in which a rank could compute nothing, and not
-    what ran beside a backward pass. Losses that are not finite are left out.
+    ``seconds`` counts from the beginning of the training. The other times are of this epoch, as
+    the mean of its ranks. Communication and waiting are the seconds in which a rank could compute
+    nothing, without what ran beside a backward pass. Losses that are not finite are left out.
     """
 
     strategy: str
@@ -52,7 +52,7 @@ class EpochRow(Row):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """Yield losses and times of an epoch, in a curve for each training."""
+        """Losses and times of an epoch, for one curve of each training."""
         series = f"{row['strategy']} on {row['ranks']}, repeat {row['repeat'] + 1}"
         for metric in super().metrics(row, number):
             yield metric._replace(step=row["epoch"], series=series)
@@ -66,10 +66,10 @@ class ParallelOptionMetadata(OptionMetadata):
 
 
 class TrainingMetadata(RecordPart):
-    """A training, with the losses of its best epoch, whose network it keeps.
+    """A training, with the losses of its best epoch, whose network is kept.
 
-    ``wait_share`` is the share of its seconds in which ranks waited for others, their mean,
-    without the first epoch where there are more.
+    ``wait_share`` is the fraction of its seconds in which ranks waited for each other, as their
+    mean. The first epoch is left out if there are more.
     """
 
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
@@ -83,13 +83,15 @@ class TrainingMetadata(RecordPart):
 
 
 class ParallelAnswer(Answer):
-    """What ``data_parallel`` answers.
+    """The results of ``data_parallel`` in ``run.json``.
 
     Attributes
     ----------
-    trainings : each with its losses
-    restarts : process groups that followed one which lost a rank
-    metric : what is measured beside the loss
+    trainings : list of TrainingMetadata or None
+    restarts : list of dict
+        For each process group that followed a broken one, why and how many steps it cost.
+    metric : str or None
+        The name of what is measured beside the loss.
     """
 
     needed: ClassVar[tuple[str, ...]] = ("trainings", "metric", "dataset.n_test")
@@ -104,8 +106,11 @@ class ParallelRecord(ParallelAnswer, Record):
 
     Attributes
     ----------
-    stages : of the network
-    bubble : the share of a step in which a rank of a pipeline is idle by the schedule alone
+    stages : int, default 1
+        Stages of the network.
+    bubble : float or None
+        The fraction of a step in which a rank of a pipeline is idle by the schedule alone; see
+        ``Formation.bubble``.
     """
 
     stages: Count = 1

@@ -1,4 +1,4 @@
-"""A rank that has some stages of a network: with the others of its pipeline the whole of it."""
+"""A rank that has some stages of a network; the ranks of a pipeline have the whole of it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ from pipelines.parallel.stages import staged
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineSchedule
 
-FILES_KEPT = 2
-NOBODY = -100  # the class of a row that fills a micro-batch, which cross-entropy passes over
-LOST = ("gloo", "nccl", "connection", "timed out")  # of torch's words where a rank is gone
+FILES_KEPT = 2  # of each rank: other ranks may not have written the files of the last step yet
+NOBODY = -100  # target of a row that fills a micro-batch; cross-entropy ignores this class
+LOST = ("gloo", "nccl", "connection", "timed out")  # words of torch's errors when a rank is lost
 
 
 class StagedRank(Rank):
-    """A rank of a pipeline; the ranks of several pipelines that have one stage average gradients.
+    """A rank of a pipeline, and of its peers: the ranks with the same stages of other pipelines.
 
-    A batch is cut into micro-batches, whose gradients add up to those of the batch.
+    Peers sum their gradients; the ranks of a pipeline pass activations and their gradients on.
+    A batch is split into micro-batches, whose gradients add up to that of the batch. Parameters are
+    those of ``Rank``.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class StagedRank(Rank):
         stages: Any = []
         for number, network in zip(self._stage_numbers, self._stages, strict=True):
             layers = self._staged_network.stages[number]
+            # With the shapes at both ends torch need not infer them by messages in the first step.
             ends = [
                 torch.empty(n_rows, *self._staged_network.shapes[index], device="meta")
                 for index in (layers.start, layers.stop)
@@ -110,11 +113,11 @@ class StagedRank(Rank):
             stages[0] if len(stages) == 1 else stages,
             self._formation.n_micro,
             loss_fn=self._loss_of,
-            scale_grads=False,
+            scale_grads=False,  # ``_loss_of`` divides by the rows of the union batch
         )
 
     def _time(self, stage: Any) -> None:
-        """Have a stage of torch's add up the seconds in which it computes."""
+        """Count the seconds in which a stage computes; a pipeline's rank waits in all others."""
 
         def timed(method: Any, *args: Any, **kwargs: Any) -> Any:
             began = time.perf_counter()
@@ -154,9 +157,10 @@ class StagedRank(Rank):
         self._busy += time.perf_counter() - began
 
     def _rounds(self, columns: Columns) -> Any:
-        """Yield rows and targets, as many as a step's micro-batches have, and how many are real.
+        """Rows and targets for one run of the schedule each, and how many of the rows are real.
 
-        What is missing is filled with rows once more, whose targets are nobody's.
+        torch's schedules need micro-batches of equal size. So a last run is filled up with rows
+        that repeat, whose targets the loss ignores.
         """
         n_rows = self._formation.n_rows * self._formation.n_micro
         if not len(columns["y"]):
@@ -183,7 +187,7 @@ class StagedRank(Rank):
             raise ProcessGroupError(str(error).splitlines()[0]) from None
 
     def _share_loss(self) -> None:
-        self._pipeline.sum(self._summed_loss)  # which the last stage alone has
+        self._pipeline.sum(self._summed_loss)  # only the rank of the last stage has it
 
     def _measured(self, columns: Columns) -> tuple[float, float]:
         problem, group = self._problem, self._group
@@ -210,6 +214,7 @@ class StagedRank(Rank):
         model.load(state | last)
         return tested
 
+    # torch does not tell messages from waiting: all that a rank does not compute counts as waiting.
     def _end_epoch(
         self, epoch_seconds: float, communication: float, wait: float, equal: bool
     ) -> None:
@@ -227,12 +232,16 @@ class StagedRank(Rank):
             }
         for name, view in self._by_name(state):
             view.copy_(stored[name])
-        if not self._is_last:
+        if not self._is_last:  # the losses of all ranks of the pipeline are summed
             progress.loss = 0.0
         return state, progress
 
     def _by_name(self, state: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield the tensors of a state by the names that their parts have in the whole network."""
+        """The tensors of a state, each weight under the name that it has in the whole network.
+
+        With these names another formation can read the files: after a loss, ranks have other
+        stages.
+        """
         names = dict(self._staged_network.names_of(self._network))
         parameters = dict(self._network.named_parameters())
         for key, tensor in state.items():
@@ -247,11 +256,12 @@ class StagedRank(Rank):
                 yield key, tensor
 
     def kept_bytes(self) -> None:
-        """Nothing: ranks go on from the files of their stages."""
+        """None: the next process group continues from the files of the stages."""
 
     def _write_in_time(self) -> None:
         if self._pipeline_number:
             return
+        # The first rank decides for all: a checkpoint needs files of all ranks from the same step.
         seconds = self._options.checkpoint_seconds
         due = torch.tensor([float(time.monotonic() - self._last_write >= seconds)])
         self._pipeline.broadcast(due.to(self._group.device))
@@ -264,14 +274,14 @@ class StagedRank(Rank):
         return to_bytes({}, self._progress)
 
     def _write(self) -> None:
-        """Write the file of these stages, in the first pipeline."""
+        """Write the file of this rank's stages; only the first pipeline does, as all are equal."""
         if self._pipeline_number:
             return
         state, progress = self._point()
         path = Path(self._plan.checkpoint)
         file = stage_file(path, progress.step, self._pipeline.rank, self._pipeline.n_ranks)
         write_checkpoint(file, dict(self._by_name(state)), progress)
-        # The other ranks may not have written theirs yet: the one before stays.
+        # The other ranks may not have written theirs yet, so the file before is still needed.
         self._written = [*(old_file for old_file in self._written if old_file != file), file]
         while len(self._written) > FILES_KEPT:
             self._written.pop(0).unlink(missing_ok=True)

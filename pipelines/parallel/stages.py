@@ -1,4 +1,4 @@
-"""A network as a chain of layers, cut into stages of which each rank makes its own alone."""
+"""A network as a chain of layers, cut into stages, of which a rank materialises its own alone."""
 
 from __future__ import annotations
 
@@ -18,40 +18,47 @@ from pipelines.parallel.options import MICROBATCHES, Formation, TrainingOptions
 from pipelines.parallel.problem import NetworkDescription
 from pipelines.run.outcomes import describe
 
-BYTES = 4  # of a number
-LIMIT = 0.8  # of a worker's memory, which also has the program and the rows of a batch
+BYTES = 4  # of a float32 number
+LIMIT = 0.8  # fraction of a worker's memory for a stage; the program and a batch need the rest
 
 
-# Of a module, that are called around its forward pass or the backward one.
+# The hooks of a module, which are called around its forward or backward pass. A module that has
+# some is not taken apart: its layers alone would not call them.
 HOOKS = (
     "_forward_pre_hooks",
     "_forward_hooks",
     "_backward_pre_hooks",
     "_backward_hooks",
 )
-# Modules of torch.nn in which the rows of a batch may meet, beside batch normalisation.
+# Modules of torch.nn, beside batch normalisation, whose output for a row may depend on other rows.
 ROWS_MEET = (nn.MultiheadAttention, nn.RNNBase, nn.Transformer, nn.TransformerEncoderLayer)
 BatchNorm = nn.modules.batchnorm._BatchNorm
 
 
 class Function(nn.Module):
-    """A function of one tensor that stands between layers, as a layer."""
+    """A function of one tensor between layers, as a layer.
+
+    Parameters
+    ----------
+    function : function
+        From a tensor of rows to another.
+    """
 
     def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
         super().__init__()
         self._function = function
 
     def forward(self, rows: torch.Tensor) -> Any:
-        """Call it."""
+        """Call the function."""
         return self._function(rows)
 
 
 def chain_of(module: nn.Module) -> list[nn.Module]:
-    """The layers that one after the other give what a module gives; else the module itself.
+    """The layers whose composition is a module; if it is not a chain, the module itself.
 
-    Modules of ``torch.nn`` other than ``Sequential`` stay whole, and those with hooks. Of others
-    the forward pass is traced, in training and not; where it does other things then, the module
-    stays whole, too.
+    Modules of ``torch.nn`` other than ``Sequential`` stay whole, and so do modules with hooks. Of
+    others the forward pass is traced, in training and in evaluation mode; if the two differ, the
+    module stays whole, too.
     """
     if any(getattr(module, hooks) for hooks in HOOKS):
         return [module]
@@ -62,7 +69,7 @@ def chain_of(module: nn.Module) -> list[nn.Module]:
     mode, traces = module.training, list[list[Any]]()
     try:
         traces += (_traced(module.train(training)) for training in (False, True))
-    except Exception:  # whatever a forward pass does with what it takes for a tensor
+    except Exception:  # a user's forward pass may raise anything on the proxy of a tensor
         return [module]
     finally:
         module.train(mode)
@@ -85,14 +92,14 @@ def _of_first(function: Callable[..., Any], arguments: Any, keywords: Any) -> Ca
 
 
 class _Children(fx.Tracer):
-    """Takes every module within the one that is traced as it is."""
+    """A tracer that does not look into the modules of the one it traces."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return True
 
 
 def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
-    """Kind, target and further arguments of each step; none where it is no chain."""
+    """Operation, target, arguments and keywords of each step; empty if it is not a chain."""
     first, *nodes = _Children().trace(module).nodes
     steps = []
     for previous, node in itertools.pairwise([first, *nodes]):
@@ -104,28 +111,38 @@ def _traced(module: nn.Module) -> list[tuple[str, Any, tuple[Any, ...], dict[str
 
 
 class StagedNetwork:
-    """A network in stages.
+    """A network cut into stages, so that the largest stage is as small as possible.
 
     Parameters
     ----------
-    make : function that builds it
-    name : of the network, in errors
-    n_stages : that are wanted
-    row : float32 tensor of shape (1, n_inputs), any
-    kept : for each weight and each number that a layer leaves, how many are held at once
+    make : function
+        Builds the network.
+    name : str
+        Of the network, in errors.
+    n_stages : int
+    row : float32 tensor of shape (1, n_inputs)
+        Any row; its values are not used.
+    n_held : tuple of float
+        How many numbers are held at once for each weight, and for each number of a layer's output
+        for a row; see ``TrainingOptions.kept_at_once``.
 
     Attributes
     ----------
-    layers : all of them, without memory for their weights
-    shapes : of a row before the first layer, and after each
-    n_weights : of each layer
-    stages : the layers of each stage, as ranges
-    n_bytes : of each stage, of weights and all that is held for them and for rows on their way
+    layers : list of torch.nn.Module
+        All layers, without memory for their weights.
+    shapes : list of tuple of int
+        Of a row before the first layer, and after each layer.
+    n_weights : list of int
+        Of each layer.
+    stages : list of range
+        The indices of the layers of each stage.
+    n_bytes : list of float
+        Of each stage: its weights with all that is held for them, and the rows in flight.
 
     Raises
     ------
     InputError
-        The network is no chain, has too few layers with weights, or layers share some.
+        The network is not a chain, has too few layers with weights, or its layers share weights.
     """
 
     def __init__(
@@ -162,14 +179,15 @@ class StagedNetwork:
             n_held[0] * n_weights + n_held[1] * math.prod(shape)
             for n_weights, shape in zip(self.n_weights, self.shapes[1:], strict=True)
         ]
-        starts = [0, *with_weights[1:], len(self.layers)]  # what follows a layer stays with it
+        # A block is a layer with weights and the layers without that follow it.
+        starts = [0, *with_weights[1:], len(self.layers)]
         blocks = [sum(sizes[first:last]) for first, last in itertools.pairwise(starts)]
         cuts = [starts[index] for index in balanced(blocks, n_stages)]
         self.stages = [range(first, last) for first, last in itertools.pairwise(cuts)]
         self.n_bytes = [BYTES * sum(sizes[i] for i in layers) for layers in self.stages]
 
     def lines(self, formation: Formation) -> list[str]:
-        """What the terminal says of it, a line for each thing that is worth one."""
+        """The lines that the terminal prints of the stages, with warnings."""
         n_weights = [sum(self.n_weights[i] for i in layers) for layers in self.stages]
         cuts = ", ".join(self._path(self.layers[layers.start]) for layers in self.stages[1:])
         lines = [
@@ -186,7 +204,7 @@ class StagedNetwork:
             lines.append(
                 f"note       batch normalisation goes by micro-batches, of {formation.n_rows} rows"
             )
-        # Pairs, as several functions have one name.
+        # Pairs and not a dict, as several layers may have one path: functions have none.
         mixes = [(self._path(layer), self._mixes_rows(i)) for i, layer in enumerate(self.layers)]
         if paths := ", ".join(path for path, is_mixing in mixes if is_mixing):
             lines.append(
@@ -201,7 +219,11 @@ class StagedNetwork:
         return lines
 
     def _mixes_rows(self, index: int) -> bool | None:
-        """Whether rows of a batch meet in a layer, but for batch normalisation; None if unknown."""
+        """Whether a layer's output for a row depends on other rows; None if it cannot be tried.
+
+        Batch normalisation is not counted: another line speaks of it. A layer of the user's is
+        tried on random rows, all at once and in halves.
+        """
         layer, shape = self.layers[index], self.shapes[index]
         parts = list(layer.modules())
         is_known = all(type(part).__module__.startswith("torch.nn.") for part in parts)
@@ -213,11 +235,11 @@ class StagedNetwork:
         rows = torch.rand(4, *shape)
         try:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
-                if not torch.equal(layer(rows), layer(rows)):  # it draws numbers
+                if not torch.equal(layer(rows), layer(rows)):  # it draws random numbers: dropout
                     layer.eval()
                 halves = torch.cat([layer(half) for half in rows.split(2)])
                 return not torch.allclose(layer(rows), halves, rtol=1e-3, atol=1e-5)
-        except Exception:  # of random numbers, which a user's layer may not take
+        except Exception:  # a user's layer may not take rows of random numbers
             return None
 
     def _path(self, layer: nn.Module) -> str:
@@ -230,7 +252,7 @@ class StagedNetwork:
             training = layer.training
             try:
                 with self._deferred.without_numbers():
-                    row = layer.eval()(row)  # of one row there is no variance
+                    row = layer.eval()(row)  # batch normalisation in training needs several rows
             except Exception as error:  # whatever a user's layer raises
                 raise InputError(
                     f"{opt('network')} must take rows of shape {shapes[0]}, got "
@@ -247,13 +269,13 @@ class StagedNetwork:
         return shapes
 
     def stage(self, number: int) -> nn.Sequential:
-        """A stage, with its weights."""
+        """A stage with its first weights materialised, by its number."""
         stage = nn.Sequential(*(self.layers[i] for i in self.stages[number]))
         self._deferred.make(stage)
         return stage
 
     def names_of(self, stage: nn.Module) -> Iterator[tuple[str, str]]:
-        """Yield the names of weights and buffers of a stage: there, and in the whole network."""
+        """Of each weight and buffer of a stage, its name in the stage and in the whole network."""
         for path, module in stage.named_modules():
             for name in tensors_of(module):
                 in_stage, in_network = (
@@ -265,7 +287,17 @@ class StagedNetwork:
 def staged(
     network: NetworkDescription, options: TrainingOptions, formation: Formation, seed: int
 ) -> StagedNetwork:
-    """Cut a network as a training's options say, with the first weights of the seed."""
+    """Cut a network into the stages of a formation.
+
+    Parameters
+    ----------
+    network : NetworkDescription
+    options : TrainingOptions
+        The optimiser and the batch decide what is held for weights and rows.
+    formation : Formation
+    seed : int
+        Of the first weights.
+    """
     row = torch.zeros(1, network.n_inputs)
     n_held = options.kept_at_once(formation)
     return StagedNetwork(lambda: network.make(seed), network.name, formation.n_stages, row, n_held)
@@ -274,7 +306,23 @@ def staged(
 def stages_that_fit(
     network: NetworkDescription, options: TrainingOptions, n_bytes: float, n_workers: int
 ) -> int:
-    """Choose the least number of stages each of which fits into a worker's memory."""
+    """The least number of stages of which each fits into a worker's memory.
+
+    Parameters
+    ----------
+    network : NetworkDescription
+    options : TrainingOptions
+        ``stages`` is not used.
+    n_bytes : float
+        Memory of a worker, or of its GPU.
+    n_workers : int
+        The most stages that can be chosen.
+
+    Raises
+    ------
+    InputError
+        A stage is too large even with the most stages.
+    """
     n_micro, max_bytes = options.microbatches or MICROBATCHES, 0.0
     for n_stages in range(1, min(n_workers, n_micro) + 1):
         if options.stages_of_a_rank > 1 and n_micro % n_stages:
@@ -293,14 +341,29 @@ def stages_that_fit(
 
 
 def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
-    """The places where a row of costs is cut so that the costliest part is as cheap as possible.
+    """Cut a sequence of costs so that the costliest part is as cheap as possible.
+
+    This is exact, by dynamic programming over the position of the last cut.
+
+    Parameters
+    ----------
+    costs : sequence of float
+    n_parts : int
+        At most ``len(costs)``; no part is empty.
 
     Returns
     -------
-    list of n_parts + 1 places, from 0 to ``len(costs)``; none of the parts is empty
+    list of int
+        The n_parts + 1 bounds of the parts, from 0 to ``len(costs)``.
+
+    Examples
+    --------
+    >>> balanced([4, 1, 1, 2], 2)
+    [0, 1, 4]
     """
     sums = [0.0, *itertools.accumulate(costs)]
-    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [0])}  # by the place of the last cut
+    # By the position of the last cut: the cost of the costliest part before it, and the cuts.
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [0])}
     for part in range(n_parts):
         n_left = n_parts - part - 1
         best = {
@@ -315,7 +378,15 @@ def balanced(costs: Sequence[float], n_parts: int) -> list[int]:
 
 
 def network_from(stored: Mapping[str, torch.Tensor], make: Callable[[], nn.Module]) -> nn.Module:
-    """A network whose weights and buffers are those that are stored, as they lie there."""
+    """A network whose weights and buffers are the stored tensors themselves, without copies.
+
+    Parameters
+    ----------
+    stored : mapping of tensors by name
+        May be mapped from disk.
+    make : function
+        Builds the network.
+    """
     network = DeferredNetwork(make).network
     for path, module in network.named_modules():
         for name, tensor in tensors_of(module).items():

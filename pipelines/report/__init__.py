@@ -11,7 +11,11 @@ __all__ = ["matplotlib_imported", "write_report"]
 
 @contextmanager
 def matplotlib_imported() -> Iterator[None]:
-    """Let an import fail as such where MPLBACKEND or matplotlib's settings are wrong."""
+    """Turn the ValueError of a wrong MPLBACKEND or matplotlibrc into an ImportError.
+
+    matplotlib reads both when it is imported, so the commands that draw need to catch one type of
+    error only.
+    """
     try:
         yield
     except ValueError as error:
@@ -25,20 +29,20 @@ def write_report(folder: Path) -> Path:
     Parameters
     ----------
     folder : Path
-        A run folder: it holds ``run.json`` and what the run wrote beside it.
-        Pieces that are missing are left out of the page.
+        A run folder, which holds ``run.json`` and the files that the run wrote beside it. A
+        section whose file is missing is left out of the page.
 
     Returns
     -------
     Path
-        The page, ``folder / "report.html"``.
+        Path of the page, ``folder / "report.html"``.
 
     Raises
     ------
     pipelines.errors.InputError
-        When ``folder`` is no run folder, or a file in it cannot be read.
+        ``folder`` is not a run folder, or a file in it cannot be read.
     ImportError
-        When matplotlib cannot be imported.
+        matplotlib cannot be imported.
     """
     with matplotlib_imported():  # here: --help does not wait for it
         from pipelines.report.page import write_page

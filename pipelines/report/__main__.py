@@ -1,4 +1,4 @@
-"""``pleasingly report RUN [RUN...]``: redraw the pages of runs, and compare runs."""
+"""The command ``pleasingly report RUN [RUN...]``: redraw the pages of runs and compare runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.errors import InputError
 from pipelines.report import matplotlib_imported
 from pipelines.run.options import argument, option, parse_options
 
-COMPARISON = "comparison.html"  # beside the runs
+COMPARISON = "comparison.html"  # in the folder that holds the runs
 DESCRIPTION = (
     "Redraw the figures and the page (report.html) of each run folder; of several runs write "
     f"{COMPARISON}, too, which sets them side by side."
@@ -38,7 +38,13 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Redraw each run folder's figures and page, and compare several runs; the exit status."""
+    """Redraw the figures and the page of each run folder, and compare several runs.
+
+    Returns
+    -------
+    int
+        Exit status: 0, or 2 where a run cannot be read or a page cannot be written.
+    """
     from pipelines.console import echo, flush_and_exit, print_error, take_any_terminal
 
     take_any_terminal()

@@ -1,4 +1,4 @@
-"""A run as its page shows it: what the pages of all commands say."""
+"""The page of a run: the cards and sections that all commands have in common."""
 
 from __future__ import annotations
 
@@ -45,21 +45,30 @@ from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_fraction, peaks, workers_of
 
 MOST_FAILED_CELLS = 50
-FEW_FAILURES = 5  # that are shown unfolded
+FEW_FAILURES = 5  # up to so many, the list of failed cells is open when the page opens
 IN_WORDS = {"center": "centre"}
-WORTH_SAYING = 0.5  # seconds of compilation
+WORTH_SAYING = 0.5  # seconds of compilation from which on the page mentions it
 
 
 @dataclass(frozen=True)
 class Report(RunData):
-    """A run and its page; a command has a subclass, one without it is drawn from its tables.
+    """A run and the content of its page.
+
+    Each command has a subclass with its cards and sections. A command without one gets a page of
+    the tables that its run folder has.
 
     Attributes
     ----------
-    title : str, empty for the command's name
-    noun : what a row of the cells is called
-    simplest : what is said of the simplest candidate within one standard error of the best
-    simple_by : columns of which a simpler candidate has smaller values, the most important first
+    title : str
+        Heading of the page; empty for the name of the command.
+    noun : str
+        What a row of ``cells`` is called in a sentence, such as "fit" or "epoch".
+    simplest : str
+        Word for the simplest candidate within one standard error of the best, such as "fastest to
+        fit".
+    simple_by : sequence of str
+        Columns by which candidates are compared for simplicity, the most important first. The
+        smaller the value, the simpler the candidate.
     """
 
     title: ClassVar[str] = ""
@@ -69,29 +78,29 @@ class Report(RunData):
 
     @classmethod
     def of(cls, record: Record) -> type[Report]:
-        """Return the class of a run's page: this one, or another by what the run was of."""
+        """The class that draws the page of a run: this class, or one for the run's task."""
         return cls
 
-    # What a command may say itself.
+    # What a command may override.
 
     def size(self) -> str:
-        """Say what was searched, the beginning of the line under the title."""
+        """What was searched: the beginning of the line under the title."""
         return "A run"
 
     def conclusion(self) -> str:
-        """Name the answer, whose numbers are on the cards; or say why there is none yet."""
+        """A sentence that names the best candidate, or says why there is none yet."""
         return ""
 
     def cards(self) -> list[Card]:
-        """Return the numbers that a reader acts on."""
+        """The cards at the top of the page: the main numbers of the run."""
         return self.score_cards()
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Return sentences of warning, each with a command that helps, or ""."""
+        """Warnings as sentences, each with a command line that helps, or with ``""``."""
         return []
 
     def sections(self) -> list[Section]:
-        """Return what follows the cards, less what every page has at its end."""
+        """The sections after the cards, without those that end every page."""
         sections = [test_section(self)]
         for name, frame in (("Candidates", self.candidates), ("Fits", self.cells)):
             shown = "" if len(frame) <= MOST_ROWS else f"The first {MOST_ROWS:,} of "
@@ -100,24 +109,24 @@ class Report(RunData):
         return sections
 
     def cell_name(self, cell: Mapping[str, Any]) -> str:
-        """Name a cell, given its values in ``place``."""
+        """Text that names a cell, from its values in ``key_columns``."""
         return ", ".join(f"{name} {value}" for name, value in cell.items())
 
     def candidate_name(self, candidate: Mapping[str, Any]) -> str:
-        """Name a candidate, given its row in the table of the candidates."""
+        """Text that names a candidate, from its row in the table of candidates."""
         return self.cell_name(candidate)
 
-    # What all of them say.
+    # What all commands have in common.
 
     @property
     def scoring(self) -> str | None:
-        """The scoring by which the best candidate was chosen; None for the command's own."""
+        """Name of the scorer that chose the best candidate; None for the command's default."""
         scoring = self.record.options.scoring
         return scoring if isinstance(scoring, str) else None
 
     @property
     def measure(self) -> Measure:
-        """What is shown of the scores by which the best candidate was chosen."""
+        """How scores of the best candidate are shown: as an error, a loss or a score."""
         return measure_of(self.scoring)
 
     @property
@@ -126,7 +135,7 @@ class Report(RunData):
         return self.record.best
 
     def score_cards(self) -> list[Card]:
-        """Return scores, what they should beat, and how many candidates are as good."""
+        """Cards of the scores, of the baseline, and of candidates that are as good as the best."""
         record, measure, best, cards = self.record, self.measure, self.best, []
         if best is not None and best.score_mean is not None:
             words = f"of {splits_of_best_in_words(self.metadata)}"
@@ -167,7 +176,7 @@ class Report(RunData):
         return cards
 
     def test_score_cards(self) -> list[Card]:
-        """Give the scores of the test samples that are no error."""
+        """Cards of those test scores that are not the classification error."""
         n_test = self.record.dataset.n_test
         note = "" if n_test is None else count(n_test, "test sample")
         return [
@@ -177,7 +186,7 @@ class Report(RunData):
         ]
 
     def nested_cards(self, measure: Measure, of: str = "") -> list[Card]:
-        """Give the estimate of a nested cross-validation, if there is one."""
+        """A card of the estimate by nested cross-validation, if the run made one."""
         if (nested := self.record.nested) is None:
             return []
         note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
@@ -185,7 +194,7 @@ class Report(RunData):
         return [Card(f"nested {measure.name}{of}", value, note)]
 
     def baseline_cards(self) -> list[Card]:
-        """Return what a result should beat, if the run measured it."""
+        """A card of the baseline, if the run measured one."""
         if (baseline := self.record.baseline) is None:
             return []
         if (error := baseline.test_error) is not None:
@@ -204,7 +213,11 @@ class Report(RunData):
 
     @property
     def as_good(self) -> list[str] | None:
-        """What each candidate is beside the best, of a search that says what is simple."""
+        """Mark of each candidate: "best", "tied", "within 1 SE" or "".
+
+        None where no candidate has a score on all folds, and for commands without ``simple_by``.
+        See ``pipelines.run_folder.statistics.within_one_standard_error``.
+        """
         table = self.candidates
         if table.empty or not self.simple_by or not set(self.simple_by) <= set(table):
             return None
@@ -218,13 +231,23 @@ class Report(RunData):
         formats: Mapping[str, Callable[[float], str]],
         words: str = "",
     ) -> Section:
-        """Return the section of the candidates, best first, and which are as good as the best.
+        """The section that lists the candidates, best first.
 
         Parameters
         ----------
-        named, more : columns of the table, those that name a candidate and the last ones
-        formats : of these columns, see ``Listing``
-        words : on the columns
+        name_columns : mapping of str to column
+            Columns that name a candidate, after its rank.
+        last_columns : mapping of str to column
+            Columns after the scores.
+        formats : mapping of str to callable
+            How numbers of these columns are written, as for ``Listing``.
+        words : str, default ""
+            Sentences on the columns, above the table.
+
+        Returns
+        -------
+        Section
+            Without parts where the run has no candidates yet.
         """
         table, measure = self.candidates, self.measure
         if table.empty:
@@ -232,7 +255,7 @@ class Report(RunData):
         score, part, part_columns = f"cv {measure.name}", f"{measure.name} of a part", {}
         marks = pd.Series(self.as_good or "", table.index)
         state, has_all_folds = "as good", have_all_folds(table)
-        # Said where it differs: a fold failed, or time ended.
+        # Only where candidates differ in it: a fold failed, or the time budget ended.
         count_columns = {"folds with a score": table["n_ok"]} if table["n_ok"].nunique() > 1 else {}
         if n := int((~has_all_folds).sum()):
             part_columns = {part: measure.of(table["score_part"]).mask(has_all_folds)}
@@ -248,7 +271,7 @@ class Report(RunData):
                 )
             if (
                 table["n_ok"][has_all_folds].nunique() <= 1
-            ):  # no fold failed, and the state has the others
+            ):  # no fold failed; "state" covers the rest
                 count_columns = {}
         frame = pd.DataFrame(
             {
@@ -270,7 +293,7 @@ class Report(RunData):
         )
 
     def subtitle(self) -> str:
-        """Say what was done, on what, and when."""
+        """The line under the title: what was done, on which data, where and when."""
         record = self.record
         data, cluster = record.dataset, record.cluster
         solver = record.solver or record.options.solver
@@ -294,7 +317,7 @@ class Report(RunData):
         return f"{n_folds}-fold cross-validation" if are_folds else f"cross-validation on {words}"
 
     def state(self) -> str:
-        """Say why the page is incomplete; empty for a finished run."""
+        """Why the page is incomplete; empty for a finished run."""
         status, reason = self.record.status, self.record.reason
         if status == "finished":
             return ""
@@ -306,7 +329,7 @@ class Report(RunData):
         )
 
     def last_sections(self) -> list[Section]:
-        """Return failures, time, files and how to reproduce the run."""
+        """The sections that end every page: failures, time, files, and how to reproduce the run."""
         return [
             Section("failures", "Failures", self._failures()),
             Section("time", "Time", self._time()),
@@ -315,9 +338,12 @@ class Report(RunData):
         ]
 
     def _failures(self) -> list[Part | None]:
-        """List failures with their place, the most frequent first; from the cells if any."""
+        """Lists of failed cells, one for each status, the most frequent status first.
+
+        They come from ``cells``, or from ``run.json`` where the table has no status.
+        """
         key_columns = list(self.key_columns)
-        if not key_columns:  # what tells one cell from another, of a command that does not say
+        if not key_columns:  # the command declares none: the columns up to the fold
             columns = list(self.cells.columns)
             key_columns = columns[: columns.index("fold") + 1 if "fold" in columns else 1]
         failures: list[tuple[str, int, Sequence[Any]]] = []
@@ -347,7 +373,7 @@ class Report(RunData):
         addresses = workers_of(self.tasks, [worker.address for worker in record.cluster.workers])
         if record.wall_seconds is not None:
             cells = ""
-            if self.n_splits and record.n_cells is not None:  # others have no cells to count
+            if self.n_splits and record.n_cells is not None:  # other commands count no fits
                 cells = f" for {count(record.n_cells, self.noun)}"
             words.append(
                 f"The run took {duration(record.wall_seconds)}{cells}, not counting imports and "
@@ -382,7 +408,7 @@ class Report(RunData):
         return [Text(" ".join(words)), Chart("timeline", draw, caption, wide=True)]
 
     def _files(self) -> Listing:
-        """List what the run left; the page itself has the figures."""
+        """The files of the run folder, without the figures, which the page has in itself."""
         run_files = [
             path
             for path in sorted(self.path.rglob("*"))
@@ -406,7 +432,7 @@ class Report(RunData):
         def entries_in_words(values: Mapping[str, Any] | None) -> str:
             return ", ".join(_in_words(name, value) for name, value in (values or {}).items())
 
-        # What a reproduction must share with this run.
+        # What must be equal in a run that reproduces this one.
         metadata = [
             ("Seed", record.seed),
             ("Data set", dataset.name),
@@ -434,7 +460,7 @@ class Report(RunData):
 
 
 def _in_words(name: str, value: Any) -> str:
-    """Write an entry of a nested record: ``fitted on training rows``, ``scale 4.619``."""
+    """An entry of a nested record in words: ``fitted on training rows``, ``scale 4.619``."""
     if isinstance(value, list | tuple):
         value = "; ".join(map(str, value))
     elif isinstance(value, float):
@@ -443,7 +469,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _accepted(accepted: AcceptedMetadata) -> str:
-    """Return what a session went on with though it had changed."""
+    """What had changed between two sessions of a run and was accepted by the user."""
     changes = [f"{what} was {was} and is {now}" for what, (was, now) in accepted.changed.items()]
     return f"{accepted.run}: {', '.join(changes) or 'not checked, as it had none recorded'}"
 
@@ -451,7 +477,23 @@ def _accepted(accepted: AcceptedMetadata) -> str:
 def candidates_section(
     frame: pd.DataFrame, formats: Mapping[str, Callable[[float], str]], order: str, words: str = ""
 ) -> Section:
-    """Return the section of the candidates, of which ``frame`` has all, best first by ``order``."""
+    """The section that lists candidates.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        All candidates, best first; the page shows the first ``MOST_ROWS``.
+    formats : mapping of str to callable
+        How numbers of a column are written, as for ``Listing``.
+    order : str
+        What candidates are sorted by, to complete the sentence "best first by the ...".
+    words : str, default ""
+        Sentences on the columns, above the table.
+
+    Returns
+    -------
+    Section
+    """
     n, n_shown = len(frame), min(len(frame), MOST_ROWS)
     selection = f"The first {n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
     selection += " candidates" if n != 1 else " candidate"

@@ -1,4 +1,4 @@
-"""The charts of all commands: series in panels, samples side by side, maps, and certainty."""
+"""Charts of all commands: series in panels, samples side by side, heat maps, and certainty."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from pipelines.report.values import MOST_OF_LINE, add_values
 from pipelines.report.wording import percent, shorten, significant
 from pipelines.run_folder.measures import Measure
 
-# Of groups side by side, which differ in their mark as well: not all readers see all colours.
+# For groups side by side. Each has a mark of its own, too, as not all readers see all colours.
 COLOURS = (BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK, GREY)
 MARKS = "osD^vPX*"
-MOST_MARKS = 2_000  # of a series; more are stored as pixels
+MOST_MARKS = 2_000  # in a series; more are stored as pixels, since an SVG lists every mark
 MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
 MOST_LABELS = 20  # classes whose names have room under their boxes
-HEIGHT, IMAGE = 2.2, 1.4  # of a panel of certainty, in inches
-MOST_NAMED = 8  # places of an axis that are named where all have no room
-HATCH = "\\\\\\"  # of what was given up
+HEIGHT, IMAGE = 2.2, 1.4  # height of a certainty panel and width of its image, in inches
+MOST_NAMED = 8  # ticks of an axis that get a name; with more, names overlap
+HATCH = "\\\\\\"  # of cells that were not tried on all folds
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
-DOT_LENGTH = 1e-6  # of a sample's place; a PNG leaves out what has none, or snaps to one pixel
-HALF = 0.36  # of the room of a sample on the x axis
-FEWEST_OF_A_BOX = 10  # numbers; the quartiles of five folds say less than the five do
+DOT_LENGTH = 1e-6  # of a dot drawn as a line; in a PNG, lines of no length are left out
+HALF = 0.36  # half the width of a box; samples are 1 apart
+FEWEST_OF_A_BOX = 10  # numbers; quartiles of five folds say less than the five numbers
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
 BOXES = (
@@ -67,20 +67,36 @@ BOXES = (
 
 
 def how_to_read(n: int, noun: str) -> str:
-    """Say in a caption how samples of n numbers are drawn, each of which is one fold, or so."""
+    """A phrase for a caption that explains how samples of numbers are drawn.
+
+    Parameters
+    ----------
+    n : int
+        Numbers in a sample; from ``FEWEST_OF_A_BOX`` on, it is drawn as a box plot.
+    noun : str
+        What one number stands for, such as "fold" or "member".
+
+    Returns
+    -------
+    str
+    """
     return (BOXES if n >= FEWEST_OF_A_BOX else DOTS).format(one=noun)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers against numbers, joined by a line or not.
+    """Points of a chart, joined by a line or not.
 
     Attributes
     ----------
-    x, y : of equal length
-    label : in the key; none where empty
-    band : the lower and upper end of what is shaded about the line
-    look : what ``Axes.plot`` takes
+    x, y : array-like of shape (n,)
+        Coordinates of the points.
+    label : str
+        Entry in the legend; empty for none.
+    band : tuple of two array-likes of shape (n,), or None
+        Lower and upper ends of the band that is shaded around the line.
+    look : mapping
+        Keyword arguments of ``Axes.plot``.
     """
 
     x: Any
@@ -96,9 +112,13 @@ class Panel:
 
     Attributes
     ----------
-    scales : of x and y: "linear", "log", or "percent" of fractions, which is logarithmic where
-        they span a decade
-    ticks : places on the x axis and their names, where it has no numbers
+    series : sequence of Series
+    xlabel, ylabel, title : str
+    scales : tuple of two str
+        Scales of x and y: "linear", "log", or "percent" for fractions, which is logarithmic where
+        these span a decade.
+    ticks : tuple of positions and names, or None
+        Ticks of an x axis that has names in place of numbers.
     """
 
     series: Sequence[Series]
@@ -110,17 +130,32 @@ class Panel:
 
 
 def dots(colour: str, mark: str = "o", size: float = 5, **look: Any) -> dict[str, Any]:
-    """Return the look of a series whose points are not joined."""
+    """The look of a series whose points are marked and not joined."""
     return {"color": colour, "marker": mark, "markersize": size, "linestyle": "none", **look}
 
 
 def dashed(colour: str = GREY) -> dict[str, Any]:
-    """Return the look of a line that others are compared with."""
+    """The look of a reference line, such as the diagonal of a calibration curve."""
     return {"color": colour, "linestyle": (0, (4, 3)), "linewidth": 1, "zorder": 1}
 
 
 def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) -> Figure:
-    """Draw series in panels with one key, three in a row; panels of one y label share its axis."""
+    """Draw panels of series, up to three in a row, with one legend for all.
+
+    Panels that all have the same y label share the y axis.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        At least one.
+    title : str, default ""
+    height : float, default 3.8
+        Height of the figure in inches if there is one panel; otherwise it follows from the rows.
+
+    Returns
+    -------
+    Figure
+    """
     n_columns = min(3, len(panels))
     n_rows = -(-len(panels) // n_columns)
     size = (NARROW, height) if len(panels) == 1 else (WIDE, 0.6 + 2.9 * n_rows)
@@ -174,7 +209,7 @@ def series_chart(panels: Sequence[Panel], title: str = "", height: float = 3.8) 
 
 
 def _values_of_series(panel: Panel, series: Series) -> tuple[Any, Any, list[str]]:
-    """Where a series has values, and what is told of each: of a long line some of its vertices."""
+    """Coordinates and texts of the values of a series; of a long line, evenly spaced ones only."""
     x, y = (np.asarray(numbers, float) for numbers in (series.x, series.y))
     indices = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if series.look.get("linestyle") != "none" and len(indices) > MOST_OF_LINE:
@@ -194,7 +229,17 @@ def _values_of_series(panel: Panel, series: Series) -> tuple[Any, Any, list[str]
 
 @dataclass(frozen=True)
 class Sample:
-    """Some numbers at a place of an axis, NaN for what failed; whether they stand out."""
+    """Numbers drawn at one position of an axis.
+
+    Attributes
+    ----------
+    position : float
+        On the x axis.
+    values : float array of shape (n,)
+        NaN for a fit that failed.
+    stands_out : bool
+        Whether the sample is drawn in orange, as the best one is.
+    """
 
     position: float
     values: np.ndarray
@@ -209,7 +254,25 @@ def samples_chart(
     xlabel: str = "",
     width: float = NARROW,
 ) -> Figure:
-    """Draw samples side by side."""
+    """Draw samples side by side, such as the folds of several candidates.
+
+    Parameters
+    ----------
+    samples : sequence of Sample
+        At positions 0, 1, ...
+    measure : Measure
+        What the values are.
+    title : str
+    names : sequence of str
+        Name of each sample, on the x axis.
+    xlabel : str, default ""
+    width : float, default ``NARROW``
+        Width of the figure in inches.
+
+    Returns
+    -------
+    Figure
+    """
     figure, axes = one_axes(4.5, width, xlabel=xlabel, ylabel=f"validation {measure.name}")
     add_samples(axes, samples, 3.5 if len(samples) < 16 else 2.5)
     names_by_position = dict(zip((sample.position for sample in samples), names, strict=False))
@@ -238,7 +301,19 @@ def add_sample_values(
     in_words: Callable[[float], str],
     each_value: bool = True,
 ) -> None:
-    """Tell the mean or the median of a sample, and of ``each`` of its numbers what it is."""
+    """Give the values of a sample a text under the pointer.
+
+    Parameters
+    ----------
+    axes : Axes
+    sample : Sample
+    prefix : str
+        Beginning of every text.
+    in_words : callable
+        Writes a number as text.
+    each_value : bool, default True
+        Whether every number gets a text, besides the mean or the median.
+    """
     x, is_finite = _positions_of(sample), np.isfinite(sample.values)
     values = sample.values[is_finite]
     if not len(values):
@@ -256,29 +331,35 @@ def add_sample_values(
 
 
 def _positions_of(sample: Sample) -> np.ndarray:
-    """Where the dots of a sample stand: side by side, as they would hide each other."""
+    """x coordinates of the dots of a sample, spread so that none hides another."""
     n = len(sample.values)
     return sample.position + (np.linspace(-0.6, 0.6, n) * HALF if n > 1 else np.zeros(1))
 
 
 def name_ticks(axis: Axis, names: Sequence[str], max_ticks: int = MOST_NAMED) -> None:
-    """Name the places 0, 1, ... of an axis, every second or so where there are many."""
+    """Name the positions 0, 1, ... of an axis, with at most ``max_ticks`` names, evenly spaced."""
     step = -(-len(names) // max_ticks)
     axis.set_ticks(range(0, len(names), step), names[::step])
 
 
 def add_samples(axes: Axes, samples: Sequence[Sample], dot: float) -> None:
-    """Draw every number of some samples as a dot, and what they come to.
+    """Draw samples: every number as a dot, with their mean and standard deviation.
 
-    That is the mean and the standard deviation, from ``FEWEST_OF_A_BOX`` numbers on a box after
-    Tukey. A failed one is a cross at the top, as it has no height. All that look alike are one
-    path: the 2,880 dots of a grid would be a page of half a megabyte.
+    Samples of ``FEWEST_OF_A_BOX`` numbers or more have a box plot instead. A failed fit is a cross
+    at the top, as it has no value. Strokes that look alike are drawn as one path: with a path
+    each, the 2,880 dots of a grid would make a page of half a megabyte.
 
     Parameters
     ----------
     axes : Axes
-    samples : at least one
-    dot : diameter of a dot in points
+    samples : sequence of Sample
+        At least one.
+    dot : float
+        Diameter of a dot in points.
+
+    References
+    ----------
+    J. W. Tukey, Exploratory Data Analysis, Addison-Wesley, 1977.
     """
     dot_strokes, failed_positions = [], []
     look: dict[str, Any]
@@ -321,9 +402,15 @@ def add_samples(axes: Axes, samples: Sequence[Sample], dot: float) -> None:
 
 
 def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
-    """Draw lines, each from its start to its end, as one path that is broken between them.
+    """Draw straight lines as one path, which is broken between them.
 
-    ``strokes`` has shape (n, 2, 2): of each line both ends, of each end x and y.
+    Parameters
+    ----------
+    axes : Axes
+    strokes : sequence of shape (n, 2, 2)
+        For each line its two ends, each as x and y.
+    **look
+        Keyword arguments of ``Axes.plot``.
     """
     if len(strokes):
         ends = np.insert(np.asarray(strokes, dtype=float), 2, np.nan, axis=1)
@@ -333,23 +420,31 @@ def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
 def matrix(
     axes: Axes, values: np.ndarray, texts: np.ndarray, size: float, **look: Any
 ) -> AxesImage:
-    """Draw a matrix of colours, each with its number written on it in ink or white.
+    """Draw a matrix of coloured cells with a text on each, in black or white.
 
     Parameters
     ----------
     axes : Axes
-    values : of shape (n_rows, n_columns), NaN where there is no colour
-    texts : str array of that shape, what is written on each
-    size : of the numbers, in points
-    look : what ``Axes.imshow`` takes
+    values : float array of shape (n_rows, n_columns)
+        What the colours show; NaN for a cell without colour.
+    texts : str array of shape (n_rows, n_columns)
+        Empty for a cell without text.
+    size : float
+        Size of the texts in points.
+    **look
+        Keyword arguments of ``Axes.imshow``.
+
+    Returns
+    -------
+    AxesImage
     """
     image = axes.imshow(np.ma.masked_invalid(values), **look)
     centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size}
-    centred["in_layout"] = False  # they lie within the axes, so the layout need not measure them
+    centred["in_layout"] = False  # within the axes: the layout need not measure them
     is_dark = are_dark(np.asarray(image.cmap(image.norm(values)))[..., :3])
     for row, column in np.argwhere(texts != ""):
         on_colour = ON_DARK if is_dark[row, column] else ON_COLOUR
-        colour = on_colour if np.isfinite(values[row, column]) else INK  # which the ground changes
+        colour = on_colour if np.isfinite(values[row, column]) else INK  # INK adapts to dark pages
         axes.text(column, row, texts[row, column], color=colour, **centred)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
@@ -357,14 +452,31 @@ def matrix(
 
 
 def are_dark(shades: np.ndarray) -> np.ndarray:
-    """Whether white has more contrast on RGB shades of 0 to 1 than black, as WCAG 2.2 counts it."""
+    """Whether white text has more contrast than black text on each colour.
+
+    Parameters
+    ----------
+    shades : float array of shape (..., 3)
+        sRGB values from 0 to 1.
+
+    Returns
+    -------
+    bool array of shape (...)
+
+    References
+    ----------
+    W3C, Web Content Accessibility Guidelines (WCAG) 2.2, 2023: relative luminance, contrast ratio.
+    """
     linear = np.where(shades <= 0.04045, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
     luminance = linear @ (0.2126, 0.7152, 0.0722)
     return (luminance + 0.05) ** 2 < 1.05 * 0.05
 
 
 def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndarray) -> None:
-    """Hatch cells of a matrix, in ink or white, what shows better; their numbers stay free."""
+    """Hatch the cells of a matrix that ``where`` marks, in black or white by contrast.
+
+    Texts on these cells get a plain background, so that the hatching does not cross them.
+    """
     shades = np.asarray(image.cmap(image.norm(values)))[..., :3]
     is_dark = are_dark(shades)
     for colour, cells in ((ON_DARK, where & is_dark), (ON_COLOUR, where & ~is_dark)):
@@ -372,7 +484,7 @@ def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndar
             Path.unit_rectangle().transformed(Affine2D().translate(column - 0.5, row - 0.5))
             for row, column in np.argwhere(cells)
         ]
-        if squares:  # one path of all: each on its own is ten times the bytes
+        if squares:  # one path for all cells: a path for each takes ten times the bytes
             look = {"facecolor": "none", "edgecolor": colour, "hatch": HATCH, "lw": 0}
             axes.add_patch(PathPatch(Path.make_compound_path(*squares), gid="given up", **look))
     for text in axes.texts:
@@ -382,10 +494,10 @@ def add_hatches(axes: Axes, image: AxesImage, values: np.ndarray, where: np.ndar
 
 
 def norm_of(values: np.ndarray, measure: Measure) -> Normalize:
-    """The range of a colour map: of errors that span a decade, logarithmic."""
+    """Normalisation of a colour map: logarithmic for errors that span a decade, else linear."""
     finite = values[np.isfinite(values)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    if measure.name == "r2" and high > 0:  # below 0 it is worse than the mean of all: no matter how
+    if measure.name == "r2" and high > 0:  # below 0: worse than the mean of all
         low = max(0.0, low)
     if measure.is_error and spans_a_decade(finite[finite > 0]):
         return LogNorm(finite[finite > 0].min(), high, clip=True)
@@ -393,7 +505,7 @@ def norm_of(values: np.ndarray, measure: Measure) -> Normalize:
 
 
 def add_colour_bar(figure: Figure, axes: Axes, coloured: Any, measure: Measure) -> None:
-    """Draw what the colours of ``coloured``, on ``axes``, mean."""
+    """Draw the colour bar of an artist beside its axes."""
     bar = figure.colorbar(coloured, ax=axes, pad=0.02, fraction=0.06, aspect=28)
     bar.outline.set_visible(False)
     if measure.is_error:
@@ -407,21 +519,30 @@ def scatter_map(
     title: str,
     words: str,
 ) -> Figure:
-    """Draw a mean at each point of two parameters, which are no grid, the best in a ring.
+    """Draw mean scores over two parameters that were drawn at random, the best with a ring.
 
     Parameters
     ----------
-    points : columns of the parameter up and that across, both above 0, and of the means, NaN
-        where there is none; in that order
-    best : values of the parameters that are ringed
-    measure : of the means
-    title, words : what the map shows, and its best in words
+    points : DataFrame of three columns
+        The parameter of the y axis and that of the x axis, both above 0, and the mean score, NaN
+        for a candidate without one.
+    best : tuple of two floats, or None
+        Parameters of the best candidate, in the order of ``points``.
+    measure : Measure
+        What the means are.
+    title : str
+    words : str
+        Entry of the best candidate in the legend.
+
+    Returns
+    -------
+    Figure
     """
     up, across, column = map(str, points.columns)
     figure, axes = one_axes(4.5, xlabel=across, ylabel=up, xscale="log", yscale="log")
     values, x, y = (points[name].to_numpy(float) for name in (column, across, up))
     is_finite, key = np.isfinite(values), list[Artist]()
-    # The best last, so that no other hides them.
+    # The best are drawn last, so that no other mark hides them.
     order = np.argsort(values[is_finite] * (1 if measure.is_loss else -1), kind="stable")[::-1]
     finite_x, finite_y, shades = (axis_values[is_finite][order] for axis_values in (x, y, values))
     look: dict[str, Any] = {"cmap": COLOUR_MAP, "norm": norm_of(values, measure), "zorder": 3}
@@ -458,16 +579,29 @@ def heat_map(
     words: str,
     parts: pd.DataFrame | None = None,
 ) -> Figure:
-    """Draw a mean for each pair of two parameters, the best framed; what has none is hatched.
+    """Draw mean scores over a grid of two parameters, the best in a frame.
+
+    Cells without a mean are hatched.
 
     Parameters
     ----------
-    means : a row for each value of one parameter, a column for each of the other, both
-        ascending and named; NaN where there is no mean
-    best : values of the row and the column that are framed
-    measure : of the means
-    title, words : what the map shows, and its best in words
-    parts : as ``means``, of what was tried before it was given up: drawn, but hatched
+    means : DataFrame
+        A row for each value of one parameter, a column for each value of the other. Both axes are
+        ascending and have a name; NaN where there is no mean.
+    best : tuple of two floats, or None
+        Row and column of the best candidate.
+    measure : Measure
+        What the means are.
+    title : str
+    words : str
+        Entry of the best candidate in the legend.
+    parts : DataFrame, optional
+        Like ``means``, for candidates that were not tried on all folds: the mean over those that
+        they were tried on. These cells are coloured and hatched.
+
+    Returns
+    -------
+    Figure
     """
     figure, axes = one_axes(4.5, xlabel=str(means.columns.name), ylabel=str(means.index.name))
     is_part = np.zeros(means.shape, bool)
@@ -513,7 +647,7 @@ def heat_map(
 
 
 def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: np.ndarray) -> None:
-    """Tell the value of every cell of a map; see ``heat_map``."""
+    """Give every cell of a heat map a text under the pointer; see ``heat_map``."""
     texts = []
     up, across = means.index, means.columns
     heights, widths = up.to_numpy(float), across.to_numpy(float)
@@ -529,7 +663,7 @@ def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: 
 
 
 def class_name(classes: Sequence[str], code: int) -> str:
-    """Return the name of a class code, or the code itself where it has no name."""
+    """Name of a class, or its code as text where the class has no name."""
     return classes[code] if 0 <= code < len(classes) else str(code)
 
 
@@ -540,10 +674,13 @@ class ExplainedSample:
     Attributes
     ----------
     name : str
-    true : int, or None where nobody knows
-    image : array of shape (h, w), or uint8 (h, w, 3) if coloured, or None for a row of a table
+    true : int or None
+        Class code; None where the true class is unknown.
+    image : array of shape (h, w), uint8 array of shape (h, w, 3), or None
+        Grey or coloured image; None for a row of a table.
     probabilities : float array of shape (n_members, n_classes)
-    vote : int, class code
+    vote : int
+        Class code of the ensemble's prediction.
     deferred : bool
         Whether the rule defers the sample to a human.
     """
@@ -559,8 +696,9 @@ class ExplainedSample:
 def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
     """Draw a panel for each sample: its image, and the members' certainty of every class.
 
-    The class of the vote is orange; every member is a dot, many are in a box. After the box plots
-    of the study this program grew from.
+    Every member is a dot; from ``FEWEST_OF_A_BOX`` members on there is a box plot, too. The class
+    of the vote is orange, and so is the title of a sample that is deferred. The panels follow the
+    box plots of the study that this program grew from.
     """
     n_columns = min(2, len(samples))
     n_rows = -(-len(samples) // n_columns)
@@ -595,7 +733,7 @@ def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str])
 
 
 def describe_prediction(sample: ExplainedSample, classes: Sequence[str]) -> str:
-    """Describe the ensemble's prediction for a sample in words."""
+    """The ensemble's prediction for a sample in words."""
     n_agree = np.sum(sample.probabilities.argmax(axis=1) == sample.vote)
     text = (
         f"vote {class_name(classes, sample.vote)}, {n_agree} of {len(sample.probabilities)} members"
@@ -620,22 +758,22 @@ def _draw_certainty(axes: Axes, sample: ExplainedSample, classes: Sequence[str])
     step = -(-n_classes // MOST_LABELS)
     names = [shorten(class_name(classes, code), 10) for code in range(0, n_classes, step)]
     look: dict[str, Any] = {"fontsize": 8.5, "ha": "center"}
-    if sum(map(len, names)) > 40:
+    if sum(map(len, names)) > 40:  # characters that fit below the axis side by side
         look = {"fontsize": 6.5, "ha": "right", "rotation": 25}
     axes.set_xticks(range(0, n_classes, step), names, **look)
     axes.tick_params(axis="x", length=0, pad=2)
 
 
 def grid_lines(axes: Axes) -> None:
-    """Draw quiet horizontal lines behind what is drawn."""
+    """Draw pale horizontal grid lines behind everything else."""
     axes.grid(axis="y", color=PALE, lw=0.8)
     axes.set_axisbelow(True)
 
 
 def title_and_key(figure: Figure, title: str, handles: Sequence[Any]) -> None:
-    """Set the title, and under it a legend of the marks, so that neither covers the other.
+    """Set the title of a figure and, below it, the legend.
 
-    It has fewer columns where long labels would be cut off at the figure's edge.
+    The legend has fewer columns where long labels would be cut off at the edge of the figure.
     """
     most_columns = max(1, min(len(handles), 3 if figure.get_figwidth() < WIDE else 6))
     placement: dict[str, Any] = {"title": title, "loc": "outside upper left"}

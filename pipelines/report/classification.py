@@ -1,4 +1,4 @@
-"""The test samples: confusion matrix, classes and the wrong ones; residuals of numbers."""
+"""Test samples on a page: confusion matrix, table of classes, wrong samples; or residuals."""
 
 from __future__ import annotations
 
@@ -40,15 +40,27 @@ from pipelines.report.wording import count, percent, shorten, significant
 from pipelines.run_folder.names import PREDICTIONS
 from pipelines.run_folder.reading import RunData
 
-MOST_BESIDE = 15  # classes whose confusion matrix is no wider than half the page
-MOST_NUMBERED = 30  # classes whose counts still have room
-MOST_IMAGES = 40
+MOST_BESIDE = 15  # classes up to which a confusion matrix fits into half the page
+MOST_NUMBERED = 30  # classes up to which a cell has room for its count
+MOST_IMAGES = 40  # of wrong test samples on a page
 BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
 def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is no test
-    """Show the test samples of any classifier or regressor; ``by`` says what predicted numbers."""
+    """The section on the test samples of a classifier or a regressor.
+
+    Parameters
+    ----------
+    run : RunData
+    by : str, default ``BEST``
+        What predicted the samples of a regression, for the caption.
+
+    Returns
+    -------
+    Section
+        Without parts where the run has no predictions.
+    """
     parts: list[Part | None] = []
     if run.residuals is not None and len(run.residuals):
         parts = [residuals_chart(run.residuals, by)]
@@ -65,13 +77,25 @@ def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is
 
 
 def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Make a row for each class that is there or was predicted, and one of their means.
+    """A table of recall, precision and F1 of each class, and of their means in the last row.
 
-    ``counts`` of shape (n_classes, n_classes) are of samples by their true class (row) and the
-    predicted one (column). Beside the table are the names of its columns that are fractions.
+    Parameters
+    ----------
+    counts : int array of shape (n_classes, n_classes)
+        Number of samples by true class (row) and predicted class (column).
+    names : sequence of str
+        Names of the classes.
+
+    Returns
+    -------
+    table : DataFrame
+        Classes without samples and without predictions are left out.
+    fractions : list of str
+        Names of the columns that are fractions.
     """
     right, present, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     table = pd.DataFrame({"class": names, "samples": present, "correct": right})
+    # A class that was never predicted has no precision: it is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {
             "recall": right / present,
@@ -85,10 +109,20 @@ def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame,
 
 
 def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
-    """Draw counts of true against predicted class.
+    """Draw the confusion matrix: counts of test samples by true and predicted class.
 
-    The colours belong to the errors alone: the right ones on the diagonal are
-    so many that on a common scale every error would look like none.
+    Only errors are on the colour scale. Correct samples, on the diagonal, are so many that on a
+    common scale every error would look like zero.
+
+    Parameters
+    ----------
+    counts : int array of shape (n_classes, n_classes)
+        True class by row, predicted class by column.
+    names : sequence of str
+
+    Returns
+    -------
+    Figure
     """
     n_classes, n_samples = len(counts), int(counts.sum())
     n_wrong, is_numbered = n_samples - int(np.trace(counts)), n_classes <= MOST_NUMBERED
@@ -112,8 +146,9 @@ def confusion_matrix(counts: np.ndarray, names: Sequence[str]) -> Figure:
         ]
     )
     n_digits = max(2, len(f"{counts.max():,}"))
-    # A little above the most frequent error; a lone error is no alarm.
+    # The scale ends a little above the most frequent error, and at 4 or more: one error is pale.
     top = max(4.0, 1.15 * float(np.nan_to_num(errors).max()))
+    # As large as the longest count fits into a cell: a digit is about 0.64 of the font size wide.
     fontsize = min(11.0, 72 * side / n_classes * 0.85 / (0.64 * n_digits))
     image = matrix(axes, errors, texts, fontsize, cmap="YlOrRd", vmin=0, vmax=top, gid="errors")
     for class_code in range(n_classes):
@@ -153,7 +188,7 @@ def _confusion(counts: np.ndarray, names: Sequence[str]) -> Chart:
 
 
 def _wrong_parts(run: RunData) -> list[Part | None]:
-    """Show the wrong test samples, the surest first: how many, their images, a table."""
+    """The wrong test samples, the most certain ones first: their number, images and a table."""
     assert run.predictions is not None
     wrong = run.predictions[run.predictions["true"] != run.predictions["predicted"]]
     heading = Text("Wrong test samples", "h3")
@@ -184,11 +219,22 @@ def _wrong_parts(run: RunData) -> list[Part | None]:
 
 
 def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
-    """Encode images as data URIs, ink dark on light: the brightest pixel of all is darkest."""
+    """Encode images as data URIs of PNGs.
+
+    Parameters
+    ----------
+    images : mapping of int to array
+        By row: of shape (h, w) with large values for ink, which is drawn dark, or (h, w, 3) in
+        colour. All grey images share one scale, up to the brightest pixel of all.
+
+    Returns
+    -------
+    dict of int to str
+    """
     brightest = max((1.0, *(float(pixels.max()) for pixels in images.values())))
     uris = {}
     for row, pixels in images.items():
-        shades = pixels  # colours are as they are, a single channel is ink
+        shades = pixels  # colour images stay as they are; a single channel is ink
         if pixels.ndim == 2:
             shades = 255 - np.clip(255 * pixels.astype(float) / brightest, 0, 255)
         file = BytesIO()
@@ -199,7 +245,19 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
 
 
 def residuals_chart(residuals: pd.DataFrame, by: str) -> Chart:
-    """Show numbers ``predicted`` against ``true``, and residuals; ``by`` says what predicted."""
+    """A chart of predicted against true numbers, and of the residuals.
+
+    Parameters
+    ----------
+    residuals : DataFrame
+        With the columns ``true`` and ``predicted``.
+    by : str
+        What made the predictions, for the caption.
+
+    Returns
+    -------
+    Chart
+    """
     true, predicted = (residuals[name].to_numpy(float) for name in ("true", "predicted"))
     ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
     look = dots(BLUE, ".", alpha=0.5)

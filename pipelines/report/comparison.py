@@ -1,4 +1,4 @@
-"""Several runs side by side: their answers, their options, and tests of what differs."""
+"""Comparison of several runs: scores, options that differ, and tests of the difference."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ from pipelines.report.wording import count, duration, typed_value, wrong_of
 from pipelines.run_folder.names import REPORT
 from pipelines.run_folder.record import Record, read_record
 
-# Where a run is kept and how it is watched says nothing of its result.
+# Options that do not change a result: where a run is kept and how it is watched.
 NOT_COMPARED = {"results", "resume", "quiet", "dry_run", "dashboard"}
 
 
 def distinct_paths(folders: Sequence[Path]) -> list[Path]:
-    """Return the paths of different folders; a run that is named twice is refused."""
+    """Absolute paths of run folders.
+
+    Raises
+    ------
+    pipelines.errors.InputError
+        A run is named twice.
+    """
     paths = [Path(folder).resolve() for folder in folders]
     for path in paths:
         if paths.count(path) > 1:
@@ -38,21 +44,46 @@ def distinct_paths(folders: Sequence[Path]) -> list[Path]:
 
 
 def paths_by_name(folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the paths of different folders by names as brief as tells them apart."""
+    """Paths of run folders by name: the part of the path below their common parent."""
     paths = distinct_paths(folders)
     common = Path(os.path.commonpath([path.parent for path in paths]))
     return {str(path.relative_to(common)): path for path in paths}
 
 
 def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
-    """Build a table with one row for each run.
+    """Compare runs in a table with one row for each run.
+
+    Parameters
+    ----------
+    folders : sequence of path
+        Run folders, all different.
 
     Returns
     -------
-    table with the columns ``command``, ``data``, ``n_train``, ``measure`` (what the scores are:
-    ``error``, ``r2``, ...), ``cv_error_mean``, ``cv_error_std``, ``cv_score_mean``,
-    ``cv_score_std`` (of another measure than the error), ``test_error`` (errors are fractions),
-    ``test_score``, ``wall_seconds``, ``n_workers``, ``status``, indexed by the run's name
+    DataFrame
+        Indexed by the name of the run, with the columns ``command``, ``data``, ``n_train``,
+        ``measure`` (what the scores are: ``error``, ``r2``, ...), ``cv_error_mean``,
+        ``cv_error_std``, ``cv_score_mean``, ``cv_score_std`` (scores of another measure than the
+        error), ``test_error``, ``test_score``, ``wall_seconds``, ``n_workers`` and ``status``.
+        Errors are fractions.
+
+    Raises
+    ------
+    pipelines.errors.InputError
+        One of the folders is no run folder, or is named twice.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from pipelines import compare_table
+    >>> root = Path(tempfile.mkdtemp())
+    >>> for name, error in (("first", 0.03), ("second", 0.01)):
+    ...     (root / name).mkdir()
+    ...     record = {"command": "svm_grid", "status": "finished", "test_error": error}
+    ...     _ = (root / name / "run.json").write_text(json.dumps(record))
+    >>> compare_table([root / "first", root / "second"])["test_error"].to_dict()
+    {'first': 0.03, 'second': 0.01}
     """
     paths = paths_by_name(folders)
     return _table([run_row(n, path, *read_record(path, Record)) for n, path in paths.items()])
@@ -82,13 +113,42 @@ def _table(rows: Sequence[RunRow]) -> pd.DataFrame:
 
 
 def compare_figure(folders: Sequence[Path]) -> Figure:
-    """Draw errors and wall times of the runs, one line for each."""
+    """Compare runs in a figure: scores and wall times, one line for each run.
+
+    Parameters
+    ----------
+    folders : sequence of path
+        Run folders, all different.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    pipelines.errors.InputError
+        One of the folders is no run folder, or is named twice.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from pipelines import compare_figure
+    >>> root = Path(tempfile.mkdtemp())
+    >>> for name, error in (("first", 0.03), ("second", 0.01)):
+    ...     (root / name).mkdir()
+    ...     record = {"command": "svm_grid", "status": "finished", "test_error": error}
+    ...     _ = (root / name / "run.json").write_text(json.dumps(record))
+    >>> figure = compare_figure([root / "first", root / "second"])
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['error', 'wall time in seconds']
+    """
     with figure_style():
         return draw_table(compare_table(folders))
 
 
 def draw_table(table: pd.DataFrame) -> Figure:
-    """Draw scores and wall times of ``compare_table``: a panel for each measure, one for times."""
+    """Draw the rows of ``compare_table``: a panel of scores for each measure, and one of times."""
     measures = [name for name in dict.fromkeys(["error", *table["measure"]]) if name]
     panels = [panel for name in measures if (panel := _scores(table, name)).notna().any(axis=None)]
     figure = Figure(figsize=(WIDE, 1.5 + 0.36 * len(table)), layout="constrained")
@@ -127,7 +187,7 @@ def draw_table(table: pd.DataFrame) -> Figure:
 
 
 def _scores(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Give what a measure has of each run: ``cv``, its ``std``, and ``test``."""
+    """Scores of all runs in one measure, in the columns ``cv``, ``std`` and ``test``."""
     score_name, has_measure = (
         "error" if measure == "error" else "score",
         table["measure"] == measure,
@@ -138,21 +198,47 @@ def _scores(table: pd.DataFrame, measure: str) -> pd.DataFrame:
         f"test_{score_name}": "test",
     }
     scores = table[list(names)].rename(columns=names)
-    # An error on the test samples has who was chosen by another score, too.
+    # A run that chose by another score has an error on the test samples, too.
     scores = scores if score_name == "error" else scores.where(has_measure)
     scores.attrs["measure"] = measure
     return scores
 
 
 def write_comparison(folders: Sequence[Path], page: Path) -> Path:
-    """Write a page that sets runs side by side, and its figures beside it.
+    """Compare runs on a page: a verdict, their scores, paired tests and options that differ.
+
+    Parameters
+    ----------
+    folders : sequence of path
+        Run folders, all different.
+    page : path
+        HTML file to write; its figures are put into the same folder.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
 
     Raises
     ------
     pipelines.errors.InputError
-        One of the folders is no run folder.
+        One of the folders is no run folder, or is named twice.
     OSError
         The page cannot be written.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from pipelines import write_comparison
+    >>> root = Path(tempfile.mkdtemp())
+    >>> for name, error in (("first", 0.03), ("second", 0.01)):
+    ...     (root / name).mkdir()
+    ...     record = {"command": "svm_grid", "status": "finished", "test_error": error}
+    ...     _ = (root / name / "run.json").write_text(json.dumps(record))
+    >>> page = write_comparison([root / "first", root / "second"], root / "comparison.html")
+    >>> page.name, page.is_file()
+    ('comparison.html', True)
     """
     runs = {name: read_run(path) for name, path in paths_by_name(folders).items()}
     sections = [section for section in _sections(runs, page) if section.is_shown]
@@ -185,7 +271,7 @@ def _sections(runs: Runs, page: Path) -> list[Section]:
 
 
 def _listing(runs: Runs, rows: Sequence[RunRow], page: Path) -> Listing:
-    """Set the answers of the runs side by side, with links to their pages."""
+    """The table of the runs: data, scores, time and status, with links to their pages."""
     columns, formats = score_columns(rows, are_spread=True)
     records = [run.record for run in runs.values()]
     wrong = [wrong_of(record.n_test_errors, record.dataset.n_test) for record in records]
@@ -213,7 +299,7 @@ def _listing(runs: Runs, rows: Sequence[RunRow], page: Path) -> Listing:
 
 
 def _pairs(runs: Runs) -> list[Part | None]:
-    """Show the runs with the same folds pair by pair, a table for each measure."""
+    """Paired tests of runs with the same folds, in one table for each measure."""
     parts: list[Part | None] = []
     for name, pairs in paired_table(runs).groupby("measure", sort=False):
         measure = measure_of_best(runs[pairs["first"].iloc[0]])
@@ -235,7 +321,7 @@ def _pairs(runs: Runs) -> list[Part | None]:
 
 
 def differing_options(options: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the options that are not the same in all runs, with their value in each."""
+    """Options whose value is not the same in all runs, as flags, with the value in each run."""
     names = dict.fromkeys(name for run_options in options for name in run_options)
     differences = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Curves of what a classifier says of each class: ROC, precision and recall, and calibration."""
+"""Curves of a classifier for each class: ROC, precision and recall, and calibration."""
 
 from __future__ import annotations
 
@@ -20,25 +20,30 @@ from pipelines.run_folder.reading import RunData, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
-MOST_CURVES = 10  # classes that have one each; of more their mean alone is drawn
-MOST_KNOTS = 200  # of a curve, which is drawn through so many of its points
-N_BINS = 10  # of the calibration
+MOST_CURVES = 10  # classes up to which each has a curve; of more, only the mean is drawn
+MOST_KNOTS = 200  # points that a curve is drawn through; more would only make the SVG longer
+N_BINS = 10  # of the calibration curve
 VALUE_FILES = {"probability": PROBABILITIES, "decision": DECISION_VALUES}
-LARGEST_FILE = 500_000_000  # bytes of members' probabilities that a page is drawn from
+LARGEST_FILE = 500_000_000  # bytes; members' probabilities of a larger file are not read
 STYLES = ("solid", (0, (6, 1.5)), (0, (2, 1)))  # beside colours, which not all readers tell apart
 
 
 @dataclass(frozen=True, eq=False)
 class ClassValues:
-    """What was said of each class of the test samples.
+    """Probabilities or decision values of the test samples for each class.
 
     Attributes
     ----------
-    truth : int array of shape (n_samples,), codes of classes
-    values : float array of shape (n_samples, n_classes), of which a larger one speaks for the class
-    classes : codes of the columns, of shape (n_classes,)
-    names : of all classes, by their codes
-    are_probabilities : whether the values are that, or decision values
+    truth : int array of shape (n_samples,)
+        Codes of the true classes.
+    values : float array of shape (n_samples, n_classes)
+        The larger a value, the more likely the class.
+    classes : int array of shape (n_classes,)
+        Class code of each column of ``values``.
+    names : sequence of str
+        Names of all classes, by code.
+    are_probabilities : bool
+        Whether the values are probabilities; decision values otherwise.
     """
 
     truth: np.ndarray
@@ -49,7 +54,7 @@ class ClassValues:
 
     @classmethod
     def of_run(cls, run: RunData) -> ClassValues | None:
-        """What a search wrote of its best candidate; None of a run that wrote nothing."""
+        """Values of the best candidate of a search; None where the run has no such file."""
         for value_name, file in VALUE_FILES.items():
             table = read_table(run.path / file)
             if table is None or table.empty or "true" not in table:
@@ -70,7 +75,24 @@ class ClassValues:
 
     @classmethod
     def of_members(cls, run: RunData, file: Path) -> ClassValues | None:
-        """The mean of what members say, of shape (n_members, n_samples, n_classes) in a file."""
+        """Mean probabilities of the members of an ensemble.
+
+        Parameters
+        ----------
+        run : RunData
+        file : Path
+            An ``.npz`` file with ``probabilities`` of shape (n_members, n_samples, n_classes).
+
+        Returns
+        -------
+        ClassValues or None
+            None where there is no such file, or it is larger than ``LARGEST_FILE``.
+
+        Raises
+        ------
+        pipelines.errors.InputError
+            The file is damaged, or of other samples or classes.
+        """
         table = run.predictions
         if table is None or table.empty or not file.is_file():
             return None
@@ -91,8 +113,8 @@ class ClassValues:
     def sides(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
         """Each class against the rest: its name, which samples are of it, and their values.
 
-        Of two classes the second alone, as the first is its mirror image. A class that no test
-        sample is of, or that all are of, has no curve.
+        With two classes it is the second only, as the first is its mirror image. A class that
+        none or all of the test samples belong to has no curve and is left out.
         """
         places = range(1, 2) if len(self.classes) == 2 else range(len(self.classes))
         sides = [
@@ -104,14 +126,22 @@ class ClassValues:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The curves of one class against the rest, as scikit-learn has them, and their areas.
+    """ROC and precision-recall curves of one class against the rest, as scikit-learn has them.
 
     Attributes
     ----------
-    roc : false positive and true positive rate, each a float array
-    precision_recall : recall and precision
-    auc, ap : area under the first, and average precision
-    share : of the samples that are of the class, which is what guessing has for precision
+    name : str
+        Name of the class.
+    roc : tuple of two float arrays
+        False positive rate and true positive rate.
+    precision_recall : tuple of two float arrays
+        Recall and precision.
+    auc : float
+        Area under the ROC curve.
+    ap : float
+        Average precision.
+    share : float
+        Fraction of the samples that are of the class: the precision of guessing.
     """
 
     name: str
@@ -123,7 +153,7 @@ class Curves:
 
     @classmethod
     def of(cls, name: str, is_of_class: np.ndarray, values: np.ndarray) -> Curves:
-        """The curves of a class, see ``ClassValues.sides``."""
+        """The curves of one class; for the parameters see ``ClassValues.sides``."""
         from sklearn import metrics
 
         false, true, _ = metrics.roc_curve(is_of_class, values)
@@ -139,10 +169,10 @@ class Curves:
 
     @classmethod
     def mean_of(cls, curves: Sequence[Curves]) -> Curves:
-        """The mean of some classes, each counting the same (macro average)."""
+        """Mean curves of classes that all weigh the same (macro average)."""
         grid = np.linspace(0, 1, MOST_KNOTS + 1)
         true = np.mean([np.interp(grid, *class_curves.roc) for class_curves in curves], axis=0)
-        # Precision falls in steps: at a recall it is that of the first threshold to reach it.
+        # Precision falls in steps: at a recall, it is that of the first threshold to reach it.
         steps = []
         for class_curves in curves:
             recall, precision = class_curves.precision_recall
@@ -158,17 +188,23 @@ class Curves:
 
     @property
     def label(self) -> str:
-        """Its name and areas, for the key."""
+        """Name and areas, for the legend."""
         return f"{shorten(self.name, 20)}: AUC {self.auc:.3f}, AP {self.ap:.3f}"
 
 
 def curves_section(values: ClassValues | None, has_calibration: bool = False) -> Section:
-    """Show how well values tell classes apart, and whether probabilities are frequencies.
+    """The section on ROC, precision and recall, and on the calibration of probabilities.
 
     Parameters
     ----------
-    values : None where nothing is known; then the section is left out
-    has_calibration : whether the page has a figure of calibration already
+    values : ClassValues or None
+        None for a run without values; the section is then empty.
+    has_calibration : bool, default False
+        Whether the page has a calibration curve elsewhere.
+
+    Returns
+    -------
+    Section
     """
     title = "ROC, precision and recall"
     section = partial(Section, "scores", title, link="ROC")
@@ -204,11 +240,19 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
 
 
 def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataFrame:
-    """Put probabilities into ``N_BINS`` bins of equal width, all classes together.
+    """Calibration of probabilities in ``N_BINS`` bins of equal width, all classes together.
 
-    Of each bin that has one: their mean (``predicted``), the share of samples that are of the class
-    (``observed``), as scikit-learn's ``calibration_curve`` has them, the ends of its 95 % interval
-    (``low``, ``high``), and how many there are (``n``).
+    Parameters
+    ----------
+    sides : sequence of tuples
+        As ``ClassValues.sides``, of probabilities.
+
+    Returns
+    -------
+    DataFrame
+        A row for each bin that is not empty: the mean probability (``predicted``), the fraction of
+        samples that are of the class (``observed``), the ends of its 95 % interval (``low``,
+        ``high``) and the number of probabilities (``n``).
     """
     from sklearn.calibration import calibration_curve
 
@@ -228,7 +272,7 @@ def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataF
 
 def _chart(values: ClassValues, shown_curves: Sequence[Curves], is_calibrated: bool) -> Chart:
     roc, precision_recall = list[Series](), list[Series]()
-    for number, curves in reversed([*enumerate(shown_curves)]):  # the mean over the others
+    for number, curves in reversed([*enumerate(shown_curves)]):  # the mean is drawn last
         style = STYLES[number // len(COLOURS) % len(STYLES)]
         look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
         look |= {"linewidth": 2.4 if not number else 1.2, "zorder": 4 if not number else 3}
@@ -282,7 +326,7 @@ def _words(values: ClassValues, is_calibrated: bool) -> str:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most ``MOST_KNOTS`` points of a curve and its ends, evenly along its length."""
+    """Points of a curve: its ends and at most ``MOST_KNOTS`` others, evenly along its length."""
     if len(x) <= MOST_KNOTS:
         return x, y
     length = np.concatenate([[0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])

@@ -1,4 +1,4 @@
-"""What predictions and scores depend on: importances of columns, and of hyper-parameters."""
+"""Importances on a page: of columns for predictions, of hyper-parameters for scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.run_folder.reading import RunData, read_table
 from pipelines.run_folder.rows import Row
 from pipelines.run_folder.schema import Count, Number
 
-MOST_BARS = 12  # columns that are drawn, the most important ones; the table has all
+MOST_BARS = 12  # most important columns that are drawn; the table has all
 CORRELATED = (
     "Where columns carry the same information, such as two lengths of one object, each may look "
     "unimportant, because the other stands in for it."
@@ -52,7 +52,7 @@ class ParameterRow(Row):
 
 
 def importance_section(run: RunData) -> Section:
-    """Show both tables of importances; left out of runs that have none."""
+    """The section on importances of columns and of hyper-parameters; empty without any."""
     columns = read_table(run.path / IMPORTANCES, ColumnRow)
     parameters = read_table(run.path / PARAMETER_IMPORTANCES, ParameterRow)
     charts, tables = list[Part](), list[Listing]()
@@ -71,7 +71,7 @@ def importance_section(run: RunData) -> Section:
     title = "What it depends on"
     if not charts:
         return Section("importance", title, [])
-    # A lone figure has its table beside it.
+    # A single figure has its table at its side; of two, the tables are folded below.
     is_alone = len(charts) == 1
     parts: list[Part | None] = [SideBySide([*charts, tables[0]] if is_alone else charts)]
     if words:
@@ -138,7 +138,7 @@ def _of_parameters(table: pd.DataFrame) -> Chart:
 
 
 def _dots(table: pd.DataFrame, by: str, title: str, label: str, is_percent: bool) -> Figure:
-    """Draw importances one below the other, each a dot on its interval."""
+    """Draw importances, one below the other, as dots on their intervals."""
     height = 1.2 + 0.26 * max(6, len(table))
     figure, axes = one_axes(height, xlabel=label)
     places = np.arange(len(table))

@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that needs no network and no other file."""
+"""Writing the page of a run: one HTML file that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipelines.report.values import MOST_VALUES, figure_values, is_crowded
 from pipelines.run_folder.names import REPORT, replacing
 from pipelines.run_folder.record import Record, read_record
 
-# One for all pages: it keeps the template that it compiled. Whatever a run has, its names with it,
-# is escaped; figures alone are as they are.
+# One environment for all pages, as it keeps the compiled template. All text is escaped, since names
+# of classes, columns and files come from the user; only the SVG of a figure is inserted as it is.
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     autoescape=True,
@@ -29,7 +29,13 @@ TOO_MANY = f"With more than {MOST_VALUES:,} values, none is shown under the poin
 
 
 def read_run(folder: Path) -> Report:
-    """Read a run's folder as its page shows it, by the command in its ``run.json``."""
+    """Read a run folder with the report class of its command, which ``run.json`` names.
+
+    Raises
+    ------
+    pipelines.errors.InputError
+        ``folder`` is no run folder, or a file in it is damaged.
+    """
     _, record = read_record(folder, Record)
     job = job_of(record.command)
     if job is None:
@@ -39,14 +45,17 @@ def read_run(folder: Path) -> Report:
 
 
 class DrawnFigure(NamedTuple):
-    """A figure as the page takes it.
+    """A figure that has been drawn, as the page inserts it.
 
     Attributes
     ----------
-    width : CSS pixels
+    width : int
+        In CSS pixels.
     svg : str
-    values : that it tells under the pointer
-    remark : what its caption says besides
+    values : str
+        Positions and texts that the page shows under the pointer, one on a line.
+    remark : str
+        Sentence that is added to the caption.
     """
 
     width: int
@@ -56,7 +65,13 @@ class DrawnFigure(NamedTuple):
 
 
 def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, DrawnFigure]:
-    """Draw figures as SVG and PNG into a folder; return them by their name."""
+    """Draw figures into a folder, as SVG and PNG.
+
+    Returns
+    -------
+    dict of str to DrawnFigure
+        By the name of the chart.
+    """
     figures = {}
     with figure_style():
         for chart in charts:
@@ -69,7 +84,7 @@ def draw_figures(folder: Path, charts: Sequence[Chart]) -> dict[str, DrawnFigure
 
 
 def write_page(folder: Path) -> Path:
-    """Draw the figures of a run folder and write its page; return the page."""
+    """Draw the figures of a run folder and write its ``report.html``; see ``write_report``."""
     folder = Path(folder)
     report = read_run(folder)
     sections = [
@@ -89,7 +104,7 @@ def write_page(folder: Path) -> Path:
 
 
 def charts_of(sections: Sequence[Section]) -> list[Chart]:
-    """Return the figures of some sections."""
+    """All charts within sections, from top to bottom."""
     return [
         part
         for section in sections
@@ -106,14 +121,29 @@ def write_html(
     figures: dict[str, DrawnFigure],
     **head: Any,
 ) -> Path:
-    """Write a page, whole or not at all; return it.
+    """Write an HTML page. If writing fails, an earlier page stays as it was.
 
     Parameters
     ----------
     page : Path
-    title, sections, figures : what it shows
-    head : ``subtitle``, ``state``, ``conclusion``, ``cards``, ``warnings``, each of which may lack;
-        ``script``, a file of a page's own, and what that asks for
+        The file.
+    title : str
+    sections : sequence of Section
+    figures : dict of str to DrawnFigure
+        As ``draw_figures`` gives them.
+    **head
+        Optional: ``subtitle``, ``state``, ``conclusion``, ``cards`` and ``warnings``; ``script``, a
+        JavaScript file of this folder, with the variables that it needs.
+
+    Returns
+    -------
+    Path
+        ``page``.
+
+    Raises
+    ------
+    OSError
+        The page cannot be written.
     """
     text = TEMPLATES.get_template("page.html").render(
         title=title, sections=sections, figures=figures, dark_rules=DARK_RULES, **head

@@ -1,4 +1,4 @@
-"""What pages are made of, for every command: sections, and the parts that stand in them."""
+"""Sections of a page and their parts: texts, tables, figures, commands and images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
 from pipelines.report.wording import significant
 
-# Heads of columns that are named for a program.
+# Headings of columns whose names are for programs.
 HEADS = {
     "n_conv_layer": "convolution layers",
     "n_hidden_layer": "hidden units",
@@ -25,13 +25,21 @@ HEADS = {
     "loss_std": "standard deviation of the loss",
     "out_of_bag_error": "out-of-bag error",
 }
-MOST_ROWS = 1_000  # of a table on a page; its file has all
+MOST_ROWS = 1_000  # of a table on a page; the file that it comes from has all
 
 
 class Cell(NamedTuple):
-    """A cell of an HTML table: what is read, the number it is sorted by, where a click leads.
+    """A cell of an HTML table.
 
-    ``sort`` is None where that is what is read, "" of a number that is not known: it comes last.
+    Attributes
+    ----------
+    text : str
+        What is shown.
+    sort : str or None
+        Number that the table is sorted by; None if that is ``text``, "" for a missing number,
+        which comes last.
+    link : str
+        Where a click leads; empty for none.
     """
 
     text: str
@@ -40,7 +48,7 @@ class Cell(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A number on the first screen of a page that its reader acts on."""
+    """One of the main numbers at the top of a page, with a label and a note."""
 
     label: str
     value: str
@@ -53,27 +61,32 @@ class Text:
 
     text: str
     tag: str = "p"
-    style: str = ""  # a class of page.css
+    style: str = ""  # class in page.css
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command line, which can be copied."""
+    """A command line, for the reader to copy."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, drawn when the page is written.
+    """A figure that is drawn when the page is written.
 
     Attributes
     ----------
-    name : of its files
-    draw : function without arguments
-    caption : how to read it
-    wide : whether it takes the width of the page
-    alt : what it shows, for who does not see it; by default the caption
+    name : str
+        Name of its SVG and PNG files.
+    draw : callable without parameters
+        Makes the figure.
+    caption : str
+        How to read the figure.
+    wide : bool
+        Whether it takes the full width of the page.
+    alt : str
+        Description for screen readers; empty for the caption.
     """
 
     name: str
@@ -85,7 +98,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small images side by side, each its data URI, the line under it, and what it shows."""
+    """Small images side by side, each with its data URI, its caption and its alternative text."""
 
     images: Sequence[tuple[str, str, str]]
 
@@ -95,16 +108,22 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table and its name; left out where it has no row.
+    """A table with a name; a page leaves it out if it has no rows.
 
     Attributes
     ----------
     label : str
-    frame : DataFrame, of which the first ``MOST_ROWS`` rows are shown
-    formats : of columns, what is read of a number; by default three digits, or all of an integer
-    links : of the first column's cells
-    tall : whether a long table has a window to scroll in
-    as_named : columns whose heads stay as they are; in others an underscore becomes a blank
+    frame : DataFrame or None
+        The first ``MOST_ROWS`` rows are shown.
+    formats : mapping of str to callable
+        How numbers of a column are written; by default with three significant digits, or with all
+        digits for integers.
+    links : sequence of str
+        Targets of the cells of the first column.
+    tall : bool
+        Whether a long table scrolls in a window of its own.
+    as_named : collection of str
+        Columns whose heading is their name; in others, an underscore becomes a space.
     """
 
     label: str
@@ -119,7 +138,7 @@ class Listing:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The name of each column, and whether it is of a "number" or of "text"."""
+        """Heading of each column, and "number" or "text" for what it holds."""
         assert self.frame is not None
         return [
             (
@@ -163,7 +182,7 @@ def _is_number(column: pd.Series) -> bool:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Names and values."""
+    """A list of names and values."""
 
     rows: Sequence[tuple[str, str]]
     short: bool = False
@@ -174,7 +193,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Folded:
-    """Parts that a click unfolds."""
+    """Parts under a title that unfolds them with a click."""
 
     title: str
     parts: Sequence[Part | None]
@@ -193,14 +212,17 @@ Part = Text | CommandLine | Chart | Gallery | Listing | Pairs | Folded | SideByS
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a page, left out where it would be words alone.
+    """A section of a page; left out if it would be text alone.
 
     Attributes
     ----------
-    name : of its place in the page
+    name : str
+        Identifier of the section in the HTML page.
     title : str
-    parts : from top to bottom; what the run has nothing for is left out
-    link : what the line of links calls it, by default its title
+    parts : sequence of Part or None
+        From top to bottom; None for a part that the run has no data for.
+    link : str
+        Text of the link to the section at the top of the page; empty for the title.
     """
 
     name: str
@@ -210,12 +232,12 @@ class Section:
 
     @property
     def is_shown(self) -> bool:
-        """Whether a figure, a table or whatever else is more than words is there."""
+        """Whether the section has anything besides text, such as a figure or a table."""
         return any(not isinstance(part, Text) for part in every_part(self.parts))
 
 
 def every_part(parts: Sequence[Part | None]) -> Iterator[Part]:
-    """Yield parts that have something to show, and those within them, from top to bottom."""
+    """All parts that are not empty, from top to bottom, and those inside folded parts."""
     for part in parts:
         if isinstance(part, Folded | SideBySide):
             yield from every_part(part.parts)

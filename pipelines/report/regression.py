@@ -1,4 +1,4 @@
-"""Figures and facts of predicted numbers with intervals."""
+"""Charts and cards of a regression with prediction intervals."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from pipelines.report.style import BLUE, INK, VERMILLION
 from pipelines.report.wording import count, percent, significant
 from pipelines.run_folder.statistics import wilson
 
-FEWEST_SHOWN = 10  # a tenth of the samples
-INTERVALS = ("true", "predicted", "lower", "upper")  # columns of the tables below
+FEWEST_SHOWN = 10  # means over less than a tenth of the samples are not drawn
+INTERVALS = ("true", "predicted", "lower", "upper")  # columns that the functions below need
 
 
 def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
-    """Show intervals over the sorted test samples, and their width against the error.
+    """A chart of prediction intervals over the sorted test samples, and of error against width.
 
-    The table has the columns ``INTERVALS`` and a line for each test sample; ``confidence`` is the
-    fraction of intervals that are to hold their target.
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each test sample, with the columns ``INTERVALS``.
+    confidence : float
+        Fraction of intervals that should contain the target.
+
+    Returns
+    -------
+    Chart
     """
     table = table.sort_values("predicted", ignore_index=True)
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
@@ -54,9 +62,9 @@ def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
 
 
 def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
-    """Coverage of the test samples, with what chance allows, and the mean width.
+    """Cards of the coverage of test samples, with its 95 % interval, and of the mean width.
 
-    Parameters are those of ``intervals_chart``.
+    For the parameters see ``intervals_chart``.
     """
     n, n_missed = len(table), int(_missed(table).sum())
     if n == 0:
@@ -75,16 +83,25 @@ def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
 
 
 def kept_numbers_chart(table: pd.DataFrame, width: float | None = None) -> Chart:
-    """Show the error of what is kept when the widest intervals are deferred.
+    """A chart of the error among the predictions that are kept when wide intervals are deferred.
 
-    A dot stands for the largest ``width`` that is kept; ``table`` is that of ``intervals_chart``.
+    Parameters
+    ----------
+    table : DataFrame
+        As for ``intervals_chart``.
+    width : float, optional
+        The largest width that the run's rule keeps; drawn as a dot.
+
+    Returns
+    -------
+    Chart
     """
     true, predicted, lower, upper = (table[name].to_numpy(float) for name in INTERVALS)
     widths = upper - lower
     distance = np.abs(true - predicted)[np.argsort(widths, kind="stable")]
     n_kept = np.arange(1, len(distance) + 1)
     error = np.cumsum(distance) / n_kept
-    # Of a few the mean is chance alone.
+    # The mean of a few samples is mostly chance.
     first = min(len(distance) // FEWEST_SHOWN, len(distance) - 1)
     coverage, rule = n_kept / len(distance), None
     if width is not None and (n := int(np.sum(widths <= width))):
@@ -109,14 +126,27 @@ def deferral_chart(
     label: str,
     scale: str = "linear",
 ) -> Chart:
-    """Show the error of what is kept when the least certain predictions are deferred.
+    """A chart of the error among the predictions that are kept, against the coverage.
 
     Parameters
     ----------
-    share, error : float arrays of shape (n,), fractions that are kept and the error among them
-    by : what says how certain a prediction is
-    rule : share, error and name of what a rule keeps, drawn as a dot
-    label, scale : of the error's axis
+    coverage : float array of shape (n,)
+        Fractions of the predictions that are kept.
+    error : float array of shape (n,)
+        Error among those that are kept.
+    by : str
+        What the predictions are sorted by, such as "certainty of the vote".
+    rule : tuple of coverage, error and text, or None
+        What the run's rule keeps; drawn as a dot.
+    caption : str
+    label : str
+        Label of the error axis.
+    scale : str, default "linear"
+        Scale of the error axis, as for ``Panel``.
+
+    Returns
+    -------
+    Chart
     """
     look = {"color": BLUE, "drawstyle": "steps-post", "gid": "kept"}
     series = [Series(coverage, error, f"by {by}", look=look)]

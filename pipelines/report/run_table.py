@@ -1,4 +1,4 @@
-"""The runs in a folder as rows of a table, from their ``run.json`` alone, and conditions on them.
+"""A table of the runs in a folder, from their ``run.json`` alone, and conditions that filter it.
 
 Nothing heavy is imported here: a list of a thousand runs takes about a second.
 """
@@ -25,33 +25,47 @@ from pipelines.run_folder.schema import DAMAGE, one_line
 if TYPE_CHECKING:
     import pandas as pd
 
-EMPTY = "–"  # what is read where there is no value
-MOST_LINES = 10  # on what was left out
-LONGEST = 60  # letters of the best candidate
+EMPTY = "–"  # shown for a missing value
+MOST_LINES = 10  # on runs that cannot be read
+LONGEST = 60  # characters for the best candidate
 EXAMPLE = '"test_error < 0.02"'
 TIME, TEXT, NUMBER = "a time", "text", "a number"
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as a row of a table of runs; the fields are its columns, in their order.
+    """A run as a row of the table of runs. The fields are the columns, in their order.
 
     Attributes
     ----------
-    name : of its folder, from the folder that was searched
-    started : in UTC, as ``2026-11-20T13:08:49``
-    command : as it is typed
-    data : name of its data set
-    n_train : number of training samples
-    best : the best candidate, in few words
-    measure : what the scores measure: ``error``, ``r2``, ``mean absolute error``
-    cv_error, test_error : fractions, None of what has no classes
-    cv_score, test_score : the same of another measure than the error
-    cv_std : standard deviation of either over the folds
-    status : ``finished``, ``running``, ``stopped`` or ``failed``
-    seconds : how long it took
-    workers : how many it had
-    folder : its path
+    name : str
+        Path of the run folder below the folder that was searched.
+    started : str
+        In UTC, as ``2026-11-20T13:08:49``.
+    command : str
+        As it is typed: ``svm-grid``.
+    data : str
+        Name of the data set.
+    n_train : int or None
+        Number of training samples.
+    best : str
+        The best candidate, in few words.
+    measure : str
+        What the scores measure: ``error``, ``r2``, ``mean absolute error``.
+    cv_error, test_error : float or None
+        Classification errors as fractions; None for scores of another measure.
+    cv_score, test_score : float or None
+        Scores of another measure than the error.
+    cv_std : float or None
+        Standard deviation of ``cv_error`` or ``cv_score`` over the folds.
+    status : str
+        ``finished``, ``running``, ``stopped`` or ``failed``.
+    seconds : float or None
+        Wall time.
+    workers : int or None
+        Number of workers.
+    folder : str
+        Path of the run folder.
     """
 
     name: str
@@ -79,12 +93,26 @@ COLUMNS = {
 
 
 def run_row(name: str, folder: Path, metadata: Mapping[str, Any], record: Record) -> RunRow:
-    """Give a run as a row, from its ``run.json``."""
+    """The row of a run in the table of runs.
+
+    Parameters
+    ----------
+    name : str
+        Name of the run in the table.
+    folder : Path
+        Its run folder.
+    metadata, record
+        Its ``run.json`` as it stands, and with its types.
+
+    Returns
+    -------
+    RunRow
+    """
     measure, best = measure_of_run(metadata, record), record.best
     std = None if best is None else best.error_std if measure.is_error else best.score_std
     score = None if best is None or best.score_mean is None else measure.of(best.score_mean)
     if measure.is_error and best is not None and best.error_mean is not None:
-        score = best.error_mean  # not rounded anew, and all that older runs have
+        score = best.error_mean  # not rounded; all that older runs have
     measures = {name: measure_of(name) for name in record.test_scores}
     test_values = {
         measures[name].name: measures[name].of(value)
@@ -115,10 +143,10 @@ def run_row(name: str, folder: Path, metadata: Mapping[str, Any], record: Record
 
 
 def run_scoring(metadata: Mapping[str, Any], record: Record) -> str | None:
-    """Name the scoring by which the best was chosen; None for the accuracy, or where none was.
+    """Name of the scorer that chose the best candidate; None for the accuracy, or if unknown.
 
-    A search of several scorings chooses by the first, and one that was asked for none says which
-    it took beside its answer or, of numbers, beside its baseline.
+    A search with several scorers chooses by the first. If the user named none, the scorer is in
+    ``scoring`` of ``run.json``, or in its baseline.
     """
     for scoring in (metadata.get("scoring"), record.options.scoring):
         if scoring:
@@ -127,14 +155,14 @@ def run_scoring(metadata: Mapping[str, Any], record: Record) -> str | None:
 
 
 def measure_of_run(metadata: Mapping[str, Any], record: Record) -> Measure:
-    """Say what the scores of a run measure."""
-    if isinstance(metric := metadata.get("metric"), str):  # a command that trains, and scores none
+    """What the scores of a run measure."""
+    if isinstance(metric := metadata.get("metric"), str):  # a command that only trains
         return Measure(metric, is_error=metric == "error", is_loss=True)
     return measure_of(run_scoring(metadata, record))
 
 
 def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
-    """Name the best candidate in few words, of ranks the highest node; empty if there is none."""
+    """The best candidate of a run in few words, or the node of the highest rank; may be empty."""
     if record.best is None:
         if top := metadata.get("top"):
             return f"node {top[0]['node']}"
@@ -143,7 +171,7 @@ def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
     values = dict(record.best.model_extra or {})
     algorithm, parameters = values.pop("algorithm", None), values.pop("parameters", {})
     if algorithm is not None:
-        values = dict(parameters)  # its number says nothing to who reads
+        values = dict(parameters)  # its number tells a reader nothing
     words = [] if algorithm is None else [str(algorithm).rpartition(".")[2]]
     for name, value in values.items():
         if value is not None:
@@ -156,10 +184,21 @@ def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
 
 
 def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
-    """Yield the run folders in a folder, at any depth; within a run none is looked for.
+    """Find the run folders in a folder, at any depth.
 
-    Hidden folders are left out; links are followed, each folder is seen once. ``unreadable`` gets a
-    line for each folder that cannot be read.
+    Below ``root`` a run folder is not searched for further runs, and hidden folders are left out.
+    Links are followed; a folder that several of them lead to is searched once.
+
+    Parameters
+    ----------
+    root : Path
+    unreadable : list of str
+        Gets a line for each folder that cannot be read.
+
+    Yields
+    ------
+    Path
+        A run folder.
     """
     pending_folders, seen_folders = [root], set()
     while pending_folders:
@@ -171,6 +210,7 @@ def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
         except OSError as error:
             unreadable.append(f"{str(folder)!r}, which cannot be read ({error.strerror})")
             continue
+        # Links may lead in a circle, so folders are known by their inode and not by their path.
         if (status.st_dev, status.st_ino) in seen_folders:
             continue
         seen_folders.add((status.st_dev, status.st_ino))
@@ -182,17 +222,23 @@ def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
 
 
 def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
-    """Read the runs in a folder.
+    """Read the runs in a folder, at any depth.
+
+    Parameters
+    ----------
+    root : Path
 
     Returns
     -------
-    rows : of each run, newest first
-    unreadable : a line for each whose ``run.json`` is damaged, and for folders without access
+    rows : list of RunRow
+        The newest run first.
+    unreadable : list of str
+        A line for each run whose ``run.json`` is damaged and each folder that cannot be read.
 
     Raises
     ------
     pipelines.errors.InputError
-        There is no such folder.
+        ``root`` is no folder.
     """
     if not root.is_dir():
         raise InputError(
@@ -208,13 +254,13 @@ def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
             rows.append(run_row(name, folder, metadata, record))
         except InputError as error:
             unreadable.append(re.sub("^RUN must .*?, got |: [^:]*$", "", str(error)))
-        except DAMAGE as error:  # in fields of commands, which the schema of all runs has not
+        except DAMAGE as error:  # in a field that only its command has
             unreadable.append(f"{str(folder / RECORD)!r}, which is damaged ({one_line(error)})")
     return sorted(rows, key=lambda row: row.started, reverse=True), unreadable
 
 
 def shortened_list(lines: Sequence[str]) -> list[str]:
-    """Give lines on what was left out; of many the first, and how many more there are."""
+    """The first ``MOST_LINES`` lines; of more, a last line has the number of those left out."""
     n_more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"{n_more:,} more"] if n_more > 0 else [])]
 
@@ -222,13 +268,21 @@ def shortened_list(lines: Sequence[str]) -> list[str]:
 def score_columns(
     rows: Sequence[RunRow], are_spread: bool = False
 ) -> tuple[dict[str, list[float]], dict[str, Callable[[float], str]]]:
-    """Give columns of scores, one of cross-validation and one of the test for each measure.
+    """Columns of scores for each measure: cross-validated and on the test samples.
+
+    Parameters
+    ----------
+    rows : sequence of RunRow
+    are_spread : bool, default False
+        Whether standard deviations over the folds have columns, too.
 
     Returns
     -------
-    columns : by their heads, such as ``cv error`` and ``test r2``, NaN where a run has none; with
-        ``are_spread`` also of the standard deviations over the folds
-    formats : how a number of each is read
+    columns : dict of str to list of float
+        By heading, such as ``cv error`` and ``test r2``; NaN where a run has no such score.
+        Columns without any score are left out.
+    formats : dict of str to callable
+        How numbers of each column are written.
     """
     columns: dict[str, list[float]] = {}
     formats: dict[str, Callable[[float], str]] = {}
@@ -241,7 +295,7 @@ def score_columns(
             values[f"standard deviation of cv {name}"] = [
                 getattr(row, "cv_std", None) for row in rows_of_measure
             ]
-        # An error on the test samples has who was chosen by another score, too.
+        # A run that chose by another score has an error on the test samples, too.
         values[f"test {name}"] = [
             getattr(row, test, None) for row in (rows if measure.is_error else rows_of_measure)
         ]
@@ -254,11 +308,19 @@ def score_columns(
 
 @dataclass(frozen=True)
 class Condition:
-    """A column, a comparison and a value: ``test_error < 0.02``.
+    """A condition on runs: a column, a comparison and a value, as in ``test_error < 0.02``.
 
-    Values of text may have ``*`` and ``?``, as names of files; case and the sign between words,
-    ``svm-grid`` or ``svm_grid``, say nothing. Of a time the beginning is compared, as far as the
-    value goes: ``started >= 2026-11``. A run without a value meets no condition.
+    Text is matched with ``*`` and ``?`` as in file names, without regard to case, and with hyphens
+    equal to underscores: ``svm-grid`` is ``svm_grid``. Times are compared as far as the value goes:
+    ``started >= 2026-11``. A run without a value in the column never meets the condition.
+
+    Attributes
+    ----------
+    column : str
+        A field of ``RunRow``.
+    comparison : str
+        ``<``, ``<=``, ``>``, ``>=``, ``==`` or ``!=``.
+    value : str or float
     """
 
     column: str
@@ -267,12 +329,12 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Read a condition, which runs no code.
+        """Parse a condition such as ``"test_error < 2 %"``. The text is never evaluated as code.
 
         Raises
         ------
         pipelines.errors.InputError
-            It is none, its column is unknown, or its value is not of the column's kind.
+            The text is no condition, its column is unknown, or its value does not fit the column.
         """
         parts = _EXPRESSION.fullmatch(text)
         if parts is None:
@@ -309,7 +371,7 @@ class Condition:
         return cls(column, comparison, value if number is None else number)
 
     def holds(self, row: RunRow) -> bool:
-        """Whether a run meets it."""
+        """Whether a run meets the condition."""
         value: Any = getattr(row, self.column)
         if value is None or value == "":
             return False
@@ -336,7 +398,7 @@ _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _number(text: str, column: str) -> float | None:
-    """Read a number; fractions may be in percent, and times in minutes, hours or days."""
+    """Read a number; None if it is none. Errors may be in percent, times in min, h or d."""
     parts = re.fullmatch(r"([-+.\deE]+)\s*(\S*)", text)
     try:
         number = float(parts[1]) if parts else math.nan
@@ -357,15 +419,21 @@ def _plain(text: str) -> str:
 
 
 def column_named(name: str, option: str) -> str:
-    """Find a column by its name, or by its head in the table.
+    """The column of ``RunRow`` with a name, or with a heading of the printed table.
+
+    Parameters
+    ----------
+    name : str
+    option : str
+        The option that named the column, for the error message.
 
     Raises
     ------
     pipelines.errors.InputError
-        There is none; the message names the near one, or all.
+        There is no such column; the message suggests a similar name, or lists all.
     """
     column = re.sub(r"[\s-]+", "_", name.strip().lower())
-    column = {"time": "seconds", "run": "name"}.get(column, column)  # heads of the table
+    column = {"time": "seconds", "run": "name"}.get(column, column)  # headings of the table
     if column not in COLUMNS:
         way_out = nearest(column, COLUMNS, f"choose one of {', '.join(COLUMNS)}")
         if longer_names := [name for name in COLUMNS if name.startswith(f"{column}_")]:
@@ -377,7 +445,23 @@ def column_named(name: str, option: str) -> str:
 def select_runs(
     rows: Sequence[RunRow], conditions: Sequence[Condition], sort: str | None, is_reversed: bool
 ) -> list[RunRow]:
-    """Give the runs that meet all conditions, in order: what has no value comes last."""
+    """Filter and sort runs.
+
+    Parameters
+    ----------
+    rows : sequence of RunRow
+    conditions : sequence of Condition
+        A run has to meet all of them.
+    sort : str or None
+        Column to sort by, the smallest value first; runs without a value come last. None keeps the
+        order of ``rows``.
+    is_reversed : bool
+        Whether the order is reversed.
+
+    Returns
+    -------
+    list of RunRow
+    """
     matching_rows = [row for row in rows if all(condition.holds(row) for condition in conditions)]
     if sort is None:
         return matching_rows[::-1] if is_reversed else matching_rows
@@ -397,32 +481,53 @@ def list_runs(
     sort: str | None = None,
     reverse: bool = False,
 ) -> pd.DataFrame:
-    """Build a table of the runs in a folder, from their ``run.json`` alone.
+    """List the runs in a folder, from their ``run.json`` alone.
 
     Parameters
     ----------
-    folder : that holds run folders at any depth, or is one
-    where : conditions that all hold, such as ``"test_error < 0.02"``, ``"command == svm-grid"``,
-        ``"seconds < 10 min"``, ``"name == svm_*"``; a run without a value meets none of it
-    sort : column to sort by, the smallest first; by default the newest run is first
-    reverse : turn the order round
+    folder : path, default "results"
+        Folder that holds run folders, at any depth, or a run folder.
+    where : str or sequence of str, default ()
+        Conditions that a run has to meet, such as ``"test_error < 0.02"``,
+        ``"command == svm-grid"``, ``"seconds < 10 min"`` or ``"name == svm_*"``. A run without a
+        value in the column does not meet a condition.
+    sort : str, optional
+        Column to sort by, the smallest value first; by default the newest run is first.
+    reverse : bool, default False
+        Reverse the order.
 
     Returns
     -------
-    table with a row for each run and the columns ``name``, ``started`` (UTC), ``command``,
-    ``data``, ``n_train``, ``best``, ``measure``, ``cv_error``, ``cv_score``, ``cv_std``,
-    ``test_error``, ``test_score``, ``status``, ``seconds``, ``workers``, ``folder``. Errors are
-    fractions; scores are of ``measure``, where that is another than the error
+    pandas.DataFrame
+        A row for each run, with the columns ``name``, ``started`` (UTC), ``command``, ``data``,
+        ``n_train``, ``best``, ``measure``, ``cv_error``, ``cv_score``, ``cv_std``, ``test_error``,
+        ``test_score``, ``status``, ``seconds``, ``workers`` and ``folder``. Errors are fractions.
+        Scores are in ``measure``, where that is another than the error.
 
     Raises
     ------
     pipelines.errors.InputError
-        ``folder`` is none or cannot be read, or ``where`` or ``sort`` name no column.
+        ``folder`` is no folder, or ``where`` or ``sort`` name no column.
 
     Warns
     -----
     UserWarning
-        A run whose ``run.json`` is damaged is left out.
+        A run whose ``run.json`` is damaged, or a folder that cannot be read, is left out.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from pipelines import list_runs
+    >>> root = Path(tempfile.mkdtemp())
+    >>> for name, error in (("first", 0.03), ("second", 0.01)):
+    ...     (root / name).mkdir()
+    ...     record = {"command": "svm_grid", "status": "finished", "test_error": error}
+    ...     _ = (root / name / "run.json").write_text(json.dumps(record))
+    >>> list_runs(root, sort="test_error")["name"].tolist()
+    ['second', 'first']
+    >>> list_runs(root, where="test_error < 2 %")["name"].tolist()
+    ['second']
     """
     import warnings
 

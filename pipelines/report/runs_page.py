@@ -1,4 +1,4 @@
-"""The page of the runs in a folder: a table with links, and which of them to compare."""
+"""The page of the runs in a folder: a table with links, in which runs are ticked to compare."""
 
 from __future__ import annotations
 
@@ -28,21 +28,32 @@ def write_runs_page(
     where: str,
     left_out: Sequence[str],
 ) -> Path:
-    """Write a page of runs, whose script says how the ticked ones are compared; return it.
+    """Write the page of runs. Its script shows the command that compares the ticked runs.
 
     Parameters
     ----------
-    page : the file
-    folder : that was searched
-    rows : of the runs, in their order
-    title : how many they are
-    where : the conditions that they meet; empty for all
-    left_out : lines on what could not be read
+    page : Path
+        HTML file to write.
+    folder : Path
+        Folder that was searched for runs.
+    rows : sequence of RunRow
+        The runs, in the order of the page.
+    title : str
+        Title of the page: the number of runs.
+    where : str
+        Conditions that the runs meet; empty for none.
+    left_out : sequence of str
+        A line for each run or folder that could not be read.
+
+    Returns
+    -------
+    Path
+        ``page``.
 
     Raises
     ------
     OSError
-        It cannot be written.
+        The page cannot be written.
     """
     shown_rows = rows[:MOST_ROWS]
     words = f"In {folder}{f', where {where}' if where else ''}."
@@ -56,7 +67,7 @@ def write_runs_page(
     comparison = shlex.quote(str(page.with_name("comparison.html")))
     compare = f"{program('report')} --compare {comparison}"
     command = CommandLine(f"{compare} RUN RUN")
-    # Where the page is, a folder is found from it; a command is typed where it was written.
+    # Links are relative to the page; paths in the command are relative to the current folder.
     pages = [Path(row.folder, REPORT) for row in shown_rows]
     links = [
         quote(os.path.relpath(file.resolve(), page.resolve().parent)) if file.is_file() else ""
@@ -79,7 +90,7 @@ def write_runs_page(
 
 
 def listing_of_runs(rows: Sequence[RunRow], links: Sequence[str]) -> Listing:
-    """Make the table of some runs; scores of each measure have columns of their own."""
+    """The table of runs; scores of each measure have columns of their own."""
     columns, formats = score_columns(rows)
     frame = pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""The style shared by all figures; equal input gives equal files."""
+"""Style of all figures, and how they are saved: equal input gives equal files."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from pipelines.run_folder.names import replacing
 
-# From the palette of Okabe and Ito, which colour-blind readers tell apart
-# (https://jfly.uni-koeln.de/color/).
+# From the palette of Okabe and Ito (2002), which colour-blind readers tell apart:
+# https://jfly.uni-koeln.de/color/
 BLUE = "#0072B2"
 SKY = "#A9D3EC"
 VERMILLION = "#D55E00"
 INK = "#1F2933"
 GREY = "#7B8794"
 PALE = "#E9EDF1"
-COLOUR_MAP = "viridis"  # perceptually uniform; small is dark, large is bright
+COLOUR_MAP = "viridis"  # perceptually uniform; small values are dark, large ones bright
 
-# On a colour that stays in the dark. Of black and white one has a contrast of 4.58 on any colour:
-# no ink lighter than black would reach the 4.5 of WCAG on those between.
+# Text on a colour that is the same on light and dark pages. On any colour, black or white text has
+# a contrast of at least 4.58; with an ink lighter than black, some would miss the 4.5 of WCAG.
 ON_COLOUR = "#000001"
 ON_DARK = "#FFFFFE"
-WARM_INK = "#A84300"  # the vermillion of texts, which are thin
+WARM_INK = "#A84300"  # vermillion for text, darker because strokes of letters are thin
 WHITE = "#FFFFFF"
 
-# Half the page's width, and all of it, in inches.
+# Width of a figure in inches: half a page, and a full page.
 NARROW, WIDE = 5.4, 10.8
 
-# What the colours above become on dark ground; colour maps, and what is written on them, stay.
+# Colours on a dark page. Colour maps and the text on them are the same on both.
 _DARK_GROUND = "#1D232A"
 _DARK = {
     INK: "#E6EAEE",
@@ -61,7 +61,7 @@ _STYLE = {
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "axes.facecolor": "none",
-    "path.simplify": False,  # it takes dots for lines of no length
+    "path.simplify": False,  # it would drop dots, which are very short lines
     "figure.facecolor": "none",
     "figure.titlesize": 11.5,
     "figure.titleweight": "bold",
@@ -70,10 +70,10 @@ _STYLE = {
     "legend.fontsize": 9.5,
     "legend.frameon": False,
     "savefig.dpi": 160,
-    "svg.fonttype": "path",  # no reader needs our font
+    "svg.fonttype": "path",  # readers need not have the font
     "svg.hashsalt": "pleasingly",
     "text.color": INK,
-    "text.parse_math": False,  # a class may be named "$"
+    "text.parse_math": False,  # a class may have the name "$"
     "xtick.color": INK,
     "ytick.color": INK,
     "xtick.labelsize": 9.5,
@@ -82,25 +82,25 @@ _STYLE = {
 
 
 def figure_style() -> AbstractContextManager[None]:
-    """Draw and save inside this, whatever the reader's own matplotlib settings are."""
+    """Context in which figures are drawn and saved, whatever the user's matplotlib settings are."""
     return matplotlib.style.context(["default", _STYLE])
 
 
 def one_axes(height: float, width: float = NARROW, **properties: Any) -> tuple[Figure, Axes]:
-    """Create a figure of that size in inches, and its axes with labels and scales of ``what``."""
+    """A figure of a size in inches with one pair of axes, whose properties are the keywords."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot(**properties)
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
-    """Write ``name.svg`` and ``name.png`` into the folder; return the SVG."""
+    """Save a figure as ``name.svg`` and ``name.png`` in a folder; the path of the SVG."""
     path, file = folder / f"{name}.svg", BytesIO()
     with warnings.catch_warnings():
-        # A class named in a script our font lacks is drawn as boxes; the page has its name.
+        # A name in a script that the font lacks is drawn as boxes; the page has it as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         engine = figure.get_layout_engine()
         if engine is not None:
-            # Matplotlib would lay the figure out anew, by drawing twice, each time it is saved.
+            # Laid out once for both files: matplotlib would do it at each save, by drawing twice.
             engine.execute(figure)
             figure.set_layout_engine(None)
         figure.savefig(file, format="svg", metadata=_NO_METADATA)
@@ -112,14 +112,14 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-# Factors of scale keep their digits; comments repeat each text, which is drawn as paths.
+# Factors of scale keep all digits. Comments go: they repeat texts, which are drawn as paths.
 _DISPENSABLE = re.compile(rb"scale\([^)]*\)|<!--.*?-->|\n\s*|(-?\d+\.\d\d)\d+", re.DOTALL)
 
 
 def _reduced(svg: bytes) -> bytes:
-    """Return an SVG of a third of the bytes, which is dark where its reader has asked for that.
+    """Shorten an SVG to a third of its bytes, and give it colours for dark pages.
 
-    A hundredth of a point is left of each coordinate, which no screen shows.
+    Coordinates are cut to hundredths of a point, a difference that no screen shows.
     """
 
     def replacement(match: re.Match[bytes]) -> bytes:
@@ -130,7 +130,7 @@ def _reduced(svg: bytes) -> bytes:
     return _DISPENSABLE.sub(replacement, svg).replace(b"</style>", dark.encode() + b"</style>", 1)
 
 
-# Of a figure that is a file of its own, and of all the figures in a page.
+# CSS for dark pages, in the SVG file of a figure and in a page with all its figures.
 DARK_RULES = " ".join(
     [
         f"svg {{ background: {_DARK_GROUND} }}",
@@ -147,10 +147,10 @@ _REFERENCE = re.compile(r'(href="#|url\(#)([^")]+)')
 
 
 def inline(svg: str, name: str) -> str:
-    """An SVG as it stands in a page, whose style sheet has ``DARK_RULES``.
+    """An SVG to insert into a page whose style sheet has ``DARK_RULES``.
 
-    Its identifiers begin with ``name``, as figures of one page must not share them; those that
-    nothing refers to are left out.
+    Its identifiers get ``name`` as a prefix, since figures of one page must not share them.
+    Identifiers that nothing refers to are removed.
     """
     svg = _NOT_INLINE.sub("", svg[svg.index("<svg") :])
     svg = _SIZE.sub(r'\1 aria-hidden="true" focusable="false"', svg, count=1)
@@ -163,16 +163,19 @@ def inline(svg: str, name: str) -> str:
 
 
 def spans_a_decade(fractions: np.ndarray) -> bool:
-    """Return whether fractions need a logarithmic scale; not where one is 0, which has none."""
+    """Whether fractions need a logarithmic scale; never if one is 0, which has no logarithm."""
     return bool(fractions.size and 0 < 10 * fractions.min() <= fractions.max())
 
 
 def percent_axis(axis: Axis, fractions: np.ndarray | None = None) -> None:
-    """Label an axis of fractions in percent; a scale of its own makes it logarithmic or not.
+    """Label an axis of fractions in percent.
 
     Parameters
     ----------
-    fractions : finite float array, which a y axis is scaled and limited to
+    axis : Axis
+    fractions : float array, optional
+        Finite values on a y axis, which then gets limits around them and a logarithmic scale if
+        they span a decade.
     """
     is_log = False
     if fractions is not None:
@@ -187,14 +190,14 @@ def percent_axis(axis: Axis, fractions: np.ndarray | None = None) -> None:
 
 
 def percent_labels(axis: Axis, is_log: bool = False) -> None:
-    """Label an axis of fractions in percent where they are round."""
+    """Label an axis of fractions in percent, at round values."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if is_log else MaxNLocator(6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axis.set_minor_locator(NullLocator())
 
 
 def powers_of_ten(axis: Axis) -> None:
-    """Label a logarithmic axis 10⁻³, 10⁻², ...; by plain numbers where it has less than two."""
+    """Label a logarithmic axis 10⁻³, 10⁻², ...; with plain numbers if it has less than two."""
     low, high = sorted(axis.get_view_interval())
     if low > 0 and math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:
         axis.set_major_locator(MaxNLocator(5))

@@ -1,4 +1,4 @@
-"""A timeline of tasks: one lane for each worker."""
+"""Timeline of the tasks of a run, with one lane for each worker."""
 
 from __future__ import annotations
 
@@ -20,20 +20,32 @@ from pipelines.run_folder.work_time import (
     worker_timelines,
 )
 
-MOST_LABELS = 40
-# Seconds of a unit of time, its name, and the seconds from which on it is too small.
+MOST_LABELS = 40  # lanes up to which each has a label
+# Length of a unit of time in seconds, its name, and the seconds from which the next one is used.
 UNITS = ((1.0, "seconds", 600), (60.0, "minutes", 7200), (3600.0, "hours", float("inf")))
 
 
 def worker_name(address: str) -> str:
-    """Return a worker's address without its protocol, short enough for a label."""
-    if address.startswith("inproc://"):  # what stands between says only that it is this machine
+    """Label of a worker: its address without the protocol, shortened."""
+    if address.startswith("inproc://"):  # the part between only names this machine and process
         return f"threads {address.rpartition('/')[2]}"
     return shorten(address.rpartition("://")[2] or "unknown", 24)
 
 
 def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figure:
-    """Draw bars of the tasks in one lane for each worker; what stays pale was idle."""
+    """Draw tasks as bars, in one lane for each worker; idle time is pale.
+
+    Parameters
+    ----------
+    tasks : sequence of FinishedTask
+        At least one.
+    workers : sequence of str, default ()
+        Addresses of all workers, so that one without tasks has a lane, too.
+
+    Returns
+    -------
+    Figure
+    """
     rows = worker_timelines(tasks, workers)
     timeline_row = min(0.36, 9.0 / len(rows))
     height = 1.15 + timeline_row * len(rows)
@@ -41,10 +53,10 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     total = shown_seconds(tasks)
     second, name_of_time = next((length, name) for length, name, most in UNITS if total < most)
     axes = figure.add_subplot()
-    # At the left, where a phone shows it, too.
+    # At the left, as a phone shows the left end of a wide figure.
     axes.set_xlabel(f"{name_of_time} since the first task started", loc="left")
     breaks = idle_periods(tasks)
-    seam = 0.015 * total
+    seam = 0.015 * total  # width of the gap that stands for a period between two sessions
     origin = min(task.started for task in tasks)
 
     def position(moment: float) -> float:
@@ -53,7 +65,7 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
 
     end = max((total + seam * len(breaks)) / second, 1e-6)
     axes.barh(range(len(rows)), end, height=0.8, color=PALE, zorder=0)
-    # White between the bars must not pass for idle time where the bars are narrow.
+    # White edges of narrow bars are thin, so that they do not look like idle time.
     median = float(np.median([task.seconds for task in tasks])) / second
     thin = min(0.5, 0.06 * median / end * 72 * WIDE)
     for number, row in enumerate(rows):

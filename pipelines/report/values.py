@@ -1,4 +1,4 @@
-"""Values of a figure, told by the page under the pointer or the arrow keys."""
+"""Values of a figure that the page shows under the pointer or with the arrow keys."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-MOST_VALUES = 3_000  # of a figure: beyond, its page would be slow
-MOST_OF_LINE = 300  # vertices of a line that are told
+MOST_VALUES = 3_000  # of a figure; with more, none is shown, as the page would be slow
+MOST_OF_LINE = 300  # points of a line that have a text
 
 
 class Values(Artist):
-    """Texts for places of axes. The artist draws nothing: it goes where its axes go.
+    """Texts at positions of axes. The artist draws nothing, but belongs to its axes.
 
     Parameters
     ----------
-    x, y : of length n, in data coordinates
-    texts : what is read at each place
-    half : half the width and half the height of what is there, such as a cell or a bar, in data
-        coordinates, each a number or of length n; 0 of a dot
+    x, y : array-like of shape (n,)
+        Centres in data coordinates.
+    texts : sequence of str
+        Text at each position.
+    half : tuple of two, each a number or array-like of shape (n,), default (0.0, 0.0)
+        Half the width and half the height of the cell or bar at each position, in data
+        coordinates; 0 for a dot.
     """
 
     def __init__(
@@ -43,23 +46,31 @@ class Values(Artist):
 def add_values(
     axes: Axes, x: Any, y: Any, texts: Sequence[str], half: tuple[Any, Any] = (0.0, 0.0)
 ) -> None:
-    """Tell texts at places of some axes; see ``Values``."""
+    """Add texts at positions of axes; for the parameters see ``Values``."""
     if len(texts):
         axes.add_artist(Values(x, y, texts, half))
 
 
 def is_crowded(figure: Figure) -> bool:
-    """Whether a figure has more than ``MOST_VALUES`` places."""
+    """Whether a figure has more than ``MOST_VALUES`` texts, and shows none of them."""
     artists = cast(list[Values], figure.findobj(Values))
     return sum(len(artist.texts) for artist in artists) > MOST_VALUES
 
 
 def figure_values(figure: Figure) -> list[str]:
-    """What a figure tells, a line for each place: ``x y w h text``.
+    """Positions and texts of a figure, for the page.
 
-    The numbers are thousandths of the figure's width and height: the centre from the left and
-    from the top, and half the size. Positions are right once the figure has been drawn. A figure
-    that ``is_crowded`` tells nothing.
+    Parameters
+    ----------
+    figure : Figure
+        Already drawn, as its layout decides the positions.
+
+    Returns
+    -------
+    list of str
+        Lines of the form ``x y w h text``: the centre from the left and from the top, and half the
+        width and height, in thousandths of the figure's width and height. Empty for a figure that
+        ``is_crowded``.
     """
     if is_crowded(figure):
         return []
@@ -71,7 +82,7 @@ def figure_values(figure: Figure) -> list[str]:
         to_pixels = artist.axes.transData.transform
         low, high = (to_pixels(artist.centres + sign * artist.half) for sign in (-1, 1))
         middle, half = (low + high) / 2 / size, abs(high - low) / 2 / size
-        middle[:, 1] = 1 - middle[:, 1]
+        middle[:, 1] = 1 - middle[:, 1]  # matplotlib counts from the bottom, a page from the top
         numbers = np.hstack([middle, half])
         for position, text in zip(1000 * numbers, artist.texts, strict=True):
             if np.isfinite(position).all():

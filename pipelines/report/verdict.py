@@ -1,4 +1,4 @@
-"""Which of several runs is better, in one sentence, and whether that is certain."""
+"""Which of several runs is best, in one sentence, and whether that is certain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.run_folder.record import n_splits_of
 from pipelines.run_folder.statistics import corrected_t, holm, mcnemar, wilson
 
 Runs = Mapping[str, Report]  # by their names
-SIGNIFICANT = 0.05  # p, below which a difference is called that
+SIGNIFICANT = 0.05  # p below which a difference is called significant
 MOST_NAMED = 3  # runs that a sentence names beside the best
 DIFFERENT_DATA = "These runs have different data, so it cannot be said which is better."
 NOTHING_IN_COMMON = (
@@ -30,15 +30,20 @@ NOTHING_IN_COMMON = (
 
 @dataclass(frozen=True)
 class Finding:
-    """The best of some runs by one test, and how the others stand to it, the next best first.
+    """The best of several runs by one statistical test.
 
     Attributes
     ----------
-    what : is compared: ``test error``
-    values : of all runs, the best first
-    where : on which folds or samples
-    test : its name
-    p_values : of each run but the best, after Holm
+    what : str
+        What is compared, such as ``test error``.
+    values : mapping of str to str
+        Value of each run as text, by its name, the best run first.
+    where : str
+        The folds or samples that were compared, as in "on the same 5 folds".
+    test : str
+        Name of the test.
+    p_values : sequence of float
+        For each run but the best, after Holm's correction; infinite if the test has no p.
     """
 
     what: str
@@ -48,7 +53,7 @@ class Finding:
     p_values: Sequence[float]
 
     def sentence(self) -> str:
-        """Say it in one sentence."""
+        """The finding in one sentence."""
         best, *other_names = self.values
         value, *other_values = self.values.values()
         worse_runs = [n for n, p in zip(other_names, self.p_values, strict=True) if p < SIGNIFICANT]
@@ -83,12 +88,13 @@ class Finding:
 
 
 def verdict(runs: Runs) -> str:
-    """Say which of some runs is better, and whether that is certain.
+    """Which of several runs is best, and whether that is certain, in one or two sentences.
 
-    Scores of the best candidates on the same folds decide, by the corrected resampled t-test; else
-    predictions of the same test samples, by McNemar's exact test of classes and the paired t-test
-    of absolute errors; else the intervals of test errors. With more than two runs the best is
-    held against each other one, with p after Holm.
+    Runs are compared by the first of these that all of them allow: scores of the best candidates
+    on the same folds (corrected resampled t-test); predictions of the same test samples (McNemar's
+    exact test for classes, the paired t-test for absolute errors); 95 % intervals of test errors.
+    With more than two runs the best one is compared with each other run, and p is corrected by
+    Holm's method.
     """
     scored_runs = {name: run for name, run in runs.items() if has_score(run)}
     names = [name for name in runs if name not in scored_runs]
@@ -106,7 +112,7 @@ def verdict(runs: Runs) -> str:
 
 
 def has_score(run: Report) -> bool:
-    """Whether a run has been cross-validated or tested."""
+    """Whether a run has a score, by cross-validation or on test samples."""
     record = run.record
     is_validated = record.best is not None and record.best.score_mean is not None
     is_tested = record.test_error is not None or bool(record.test_scores)
@@ -114,8 +120,8 @@ def has_score(run: Report) -> bool:
 
 
 def have_different_data(runs: Runs) -> bool:
-    """Whether some runs are known to have other data, or other rows of them."""
-    # Commands prepare the same data in ways of their own: no print is that of another command.
+    """Whether runs are known to differ in their data or in its split."""
+    # Each command prepares data in its own way, so that fingerprints are equal within one only.
     data_of_runs = [(run.record.command, run.record.dataset) for run in runs.values()]
     return len({(data.name, data.n_train, data.n_test) for _, data in data_of_runs}) > 1 or len(
         {(command, data.fingerprint) for command, data in data_of_runs}
@@ -123,7 +129,7 @@ def have_different_data(runs: Runs) -> bool:
 
 
 def by_folds(runs: Runs) -> Finding | None:
-    """Compare the best candidates on the same folds; None where these are not the same."""
+    """Compare the best candidates fold by fold; None where the folds are not the same."""
     scores = scores_on_same_folds(runs)
     if scores is None:
         return None
@@ -145,7 +151,7 @@ def by_folds(runs: Runs) -> Finding | None:
 
 
 def by_test_samples(runs: Runs) -> Finding | None:
-    """Compare predictions of the same test samples; None where some run has no such."""
+    """Compare predictions of the same test samples; None where a run has none, or others."""
     for attribute, measure, test in (
         ("predictions", measure_of(None), "McNemar's exact test"),
         ("residuals", Measure("mean absolute error", False, True), "paired t-test"),
@@ -181,7 +187,7 @@ def by_test_samples(runs: Runs) -> Finding | None:
 
 
 def by_intervals(runs: Runs) -> Finding | None:
-    """Compare test errors by their 95 % intervals; None where some run has no such error."""
+    """Compare test errors by their 95 % intervals; None where a run has no test error."""
     error_counts = {
         name: (record.n_test_errors, record.dataset.n_test)
         for name, record in ((name, run.record) for name, run in runs.items())
@@ -199,17 +205,17 @@ def by_intervals(runs: Runs) -> Finding | None:
         {name: measure.text(error_rates[name]) for name in (best, *other_names)},
         f"on {count(error_counts[best][1], 'test sample')}",
         "by whether 95 % intervals overlap",
-        [-math.inf if is_apart else math.inf for is_apart in are_apart],  # there is no p
+        [-math.inf if is_apart else math.inf for is_apart in are_apart],  # in place of p
     )
 
 
 def measure_of_best(run: Report) -> Measure:
-    """Say what the scores measure by which the best candidate was chosen."""
+    """What the scores measure that chose the best candidate of a run."""
     return measure_of_run(run.metadata, run.record)
 
 
 def scores_of_best(run: Report) -> pd.Series:
-    """Give the scores of the best candidate on each fold, as they are shown."""
+    """Scores of the best candidate of a run on each fold, as the page shows them."""
     cells, best = run.cells, run.record.best
     values: dict[str, Any] = {} if best is None else best.model_dump()
     key_columns = [name for name in run.key_columns if values.get(name) is not None]
@@ -222,11 +228,12 @@ def scores_of_best(run: Report) -> pd.Series:
 
 
 def scores_on_same_folds(runs: Runs) -> pd.DataFrame | None:
-    """Give the scores of the best candidates, a row for each fold and a column for each run.
+    """Scores of the best candidates, with a row for each fold and a column for each run.
 
-    None where the folds or what the scores measure differ, or there are not two folds.
+    None where runs differ in their folds or their measure, or have less than two folds in common.
     """
     records = [run.record for run in runs.values()]
+    # Without these, equal folds cannot be told from different ones.
     if any(None in (record.dataset.fingerprint, record.options.folds) for record in records):
         return None
     if len({(folds_of(run), measure_of_best(run)) for run in runs.values()}) > 1:
@@ -242,7 +249,7 @@ def scores_on_same_folds(runs: Runs) -> pd.DataFrame | None:
 
 
 def folds_of(run: Report) -> tuple[Any, ...]:
-    """Give what is equal where two runs have the same rows in the same folds."""
+    """A key that two runs have in common if they have the same rows in the same folds."""
     record, options = run.record, run.record.options
     folds = (options.folds, n_splits_of(run.metadata), options.seed, options.cv or "auto")
     code = {} if record.identity is None else record.identity.inputs.get("cv", {})
@@ -251,16 +258,31 @@ def folds_of(run: Report) -> tuple[Any, ...]:
 
 
 def ratio_of(run: Report) -> float:
-    """How many validation rows there are for each training row."""
-    # Folds share most of what they train on. Runs from before it was recorded had k folds.
+    """Validation rows for each training row, for the corrected t-test."""
+    # Older runs, which did not record it, all had k folds: one part in k - 1.
     return run.record.ratio or 1.0 / ((run.record.options.folds or 2) - 1)
 
 
 def paired_table(runs: Runs) -> pd.DataFrame:
-    """Give a row for each two runs whose best candidates were scored on the same folds.
+    """Paired tests of all runs whose best candidates were scored on the same folds.
 
-    The test is the corrected resampled t-test of Nadeau and Bengio (Machine Learning 52, 2003);
-    p is corrected for the number of pairs after Holm (1979).
+    Parameters
+    ----------
+    runs : mapping of str to Report
+
+    Returns
+    -------
+    DataFrame
+        A row for each pair, with the number of folds, the mean and the standard deviation of the
+        differences, t and p of the corrected resampled t-test, and p corrected for the number of
+        pairs by Holm's method.
+
+    References
+    ----------
+    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 52, 2003.
+
+    S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6, 1979.
     """
     rows = []
     for first, second in combinations(runs, 2):
@@ -277,7 +299,7 @@ def paired_table(runs: Runs) -> pd.DataFrame:
 
 
 def list_in_sentence(words: Sequence[str]) -> str:
-    """Give some words as a list in a sentence; of many the first, and how many more there are."""
+    """Names as a list in a sentence: "a, b and c". Of many, the last is the number of others."""
     shown_words = list(words)
     if len(shown_words) > MOST_NAMED + 1:
         shown_words = [*shown_words[:MOST_NAMED], f"{len(shown_words) - MOST_NAMED} others"]

@@ -1,4 +1,4 @@
-"""Format numbers, times and sentences for figures and pages."""
+"""Numbers, times and names as text, for figures and pages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pipelines.run_folder.statistics import interval
 
 
 def percent(fraction: float | None) -> str:
-    """Return a fraction in percent, two decimals: ``0.0125`` is ``1.25 %``."""
+    """A fraction in percent with two decimals: ``1.25 %`` for 0.0125."""
     if fraction is None or not math.isfinite(fraction):
         return "–"
     return f"{100 * fraction:.2f} %"
 
 
 def significant(value: float | None) -> str:
-    """Return C or gamma with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
+    """A number with three significant digits: ``0.0193``, ``1,390``, ``7.2e5``."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -30,7 +30,7 @@ def significant(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return seconds as a person says them: ``8.4 s``, ``2 min 05 s``, ``3 h 12 min``."""
+    """Seconds as a duration: ``8.4 s``, ``2 min 05 s``, ``3 h 12 min``."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 59.95:
@@ -43,29 +43,29 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number and its noun: ``1 worker``, ``1,437 rows``."""
+    """A number and its noun: ``1 worker``, ``1,437 rows``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def wrong_of(n_wrong: int | None, n_test: int | None) -> str:
-    """Format an error count with its confidence interval; empty where unknown."""
+    """A number of errors with its confidence interval; empty if one of the numbers is unknown."""
     if n_wrong is None or n_test is None:
         return ""
     return f"{n_wrong:,} of {n_test:,} test samples, {interval(n_wrong, n_test)}"
 
 
 def timestamp(text: str) -> str:
-    """Return a time of ``run.json``, which is in UTC, as ``2025-11-20 10:13 UTC``."""
+    """A time of ``run.json``, which is in UTC, as ``2025-11-20 10:13 UTC``."""
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
 def shorten(name: str, length: int) -> str:
-    """Return the name, cut with an ellipsis where it is longer than ``length``."""
+    """A name, cut and ended with an ellipsis if it is longer than ``length``."""
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
 def typed_value(value: object) -> str:
-    """Return an option's value as it is typed."""
+    """The value of an option as it is typed on a command line."""
     if isinstance(value, list | tuple):
         return " ".join(map(typed_value, value))
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The answer of a run by its ``run.json`` alone: its numbers by name, and a few lines."""
+"""The answer of a run, from its ``run.json`` alone: its numbers by name, and summary lines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from pipelines.run_folder.measures import Measure, measure_of
 
-# Numbers of a record that are no answer: when and where it was made, and what it was asked.
+# Numbers of ``run.json`` that are no part of the answer: times, the seed, counts of stages.
 _NO_ANSWER = frozenset(
     {"session_began", "wall_seconds", "busy_share", "compile_seconds", "seed", "ratio", "stages"}
 )
 
 
 def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an answer by name; see ``Run.metrics``."""
+    """The numbers of a run's answer by name; see ``Run.metrics``."""
     best, baseline = metadata.get("best") or {}, metadata.get("baseline") or {}
     measure = measure_of(scoring_of(metadata))
     metrics = dict[str, Any]()
@@ -40,13 +40,13 @@ def metrics_of(metadata: Mapping[str, Any]) -> dict[str, float]:
 
 
 def scoring_of(metadata: Mapping[str, Any]) -> str | None:
-    """The scoring by which the best candidate was chosen; None where a run names none."""
+    """The scorer that chose the best candidate, the first of several; None if a run names none."""
     scoring = metadata.get("scoring") or metadata.get("options", {}).get("scoring")
     return (scoring[0] if scoring else None) if isinstance(scoring, list) else scoring
 
 
 def answer_lines(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was run, on which data, and the answer, each with its label."""
+    """Pairs of a label and a text: the command, its data, and the answer."""
     status, command = metadata.get("status") or "finished", str(metadata["command"])
     seconds = metadata.get("wall_seconds")
     duration = f" in {seconds:,.1f} s" if _is_number(seconds) else ""

@@ -1,7 +1,7 @@
-"""Cut the longest tasks into parts, where workers would else idle at the end.
+"""Cut the longest tasks into parts where workers would otherwise idle at the end of a run.
 
-Every task has a predicted ``cost``, in a unit of time of its own: tasks are ordered by it, and the
-share that is done, and the time that is left, are told by it.
+Every task has a predicted ``cost`` in some unit of time. Costs order the tasks, and the progress
+of a run and the time it still needs are estimated from them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pipelines.run.outcomes import AnyTask
 
-TASKS_PER_WORKER = 20  # from which the end is even without
-LEAST_GAIN = 0.02  # of the time of all; a part repeats what the whole would have done but once
+TASKS_PER_WORKER = 20  # with as many, workers end together without any cut
+LEAST_GAIN = 0.02  # of the makespan; each part repeats what the whole task would have done once
 
 
 def makespan(costs: Iterable[float], n_workers: int) -> float:
-    """Return when the last task ends, if whoever is free takes the most costly one that waits.
+    """The time at which the last task ends if each free worker takes the most costly one waiting.
 
-    That is the rule of the program on Dask (Graham 1969, list scheduling).
+    Tasks run in this order on Dask, too.
+
+    References
+    ----------
+    R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal on Applied
+    Mathematics 17, 1969.
     """
     ends = [0.0] * n_workers
     for cost in sorted(costs, reverse=True):
@@ -29,16 +34,23 @@ def makespan(costs: Iterable[float], n_workers: int) -> float:
 def split_for_workers(
     tasks: Sequence[AnyTask], n_workers: int, parts_of: Callable[[AnyTask], Sequence[AnyTask]]
 ) -> list[AnyTask]:
-    """Cut as many of the longest tasks as make the run end earliest on so many workers.
+    """Cut as many of the longest tasks as makes the run end earliest on ``n_workers`` workers.
 
-    By the predicted costs: none, one, two, four of them and so on are cut, and each way is
-    replayed.
+    None, one, two, four, ... and at last all of them are cut, and the makespan of each way is
+    computed from the predicted costs.
 
     Parameters
     ----------
-    tasks : that need no others
-    parts_of : the parts of a task with their costs, together more than its own; itself, where it
-        cannot be cut
+    tasks : sequence of tasks
+        None of them waits for another.
+    n_workers : int
+    parts_of : function of a task
+        Returns the parts of the task, whose costs add up to more than its own; the task alone if
+        it cannot be cut.
+
+    Returns
+    -------
+    list of tasks and parts, in no particular order
     """
     best = list(tasks)
     if n_workers == 1 or len(best) >= TASKS_PER_WORKER * n_workers:

@@ -1,4 +1,4 @@
-"""The parameter ``client`` of estimators: copied as it is, and left behind by pickles."""
+"""The parameter ``client`` of estimators: copies share the client, and pickles leave it out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import warnings
 from copy import copy
 from typing import Any, Self
 
-Client = Any  # of ``distributed``, which no task imports, though tasks know such estimators
+Client = Any  # ``distributed.Client``; tasks know such estimators, and need not import distributed
 
 
 class ClientHandle:
-    """A client of this process: a copy of the handle is itself, a pickle of it holds none.
+    """Holds a client of this process: its deep copy is the handle itself, its pickle has no client.
 
     Attributes
     ----------
-    client : distributed.Client, or None once it was unpickled
+    client : distributed.Client or None
+        None after unpickling.
     """
 
     def __init__(self, client: Client | None = None) -> None:
@@ -28,12 +29,12 @@ class ClientHandle:
 
 
 class ClientMixin:
-    """An estimator with a ``client``, which clones and copies share and pickles do not hold.
+    """Gives an estimator a ``client``, which clones and copies share and pickles leave out.
 
     Attributes
     ----------
     client : distributed.Client or None
-        Kept by a handle, in the place that the parameter has among the estimator's attributes.
+        Stored in a ``ClientHandle``, under the parameter's own name among the attributes.
     """
 
     @property
@@ -46,7 +47,10 @@ class ClientMixin:
         vars(self)["client"] = None if client is None else ClientHandle(client)
 
     def __sklearn_clone__(self) -> Self:
-        """An unfitted estimator of these parameters; ``clone`` would copy the client by itself."""
+        """An unfitted estimator with the same parameters and the same client.
+
+        Without this method scikit-learn's ``clone`` would make a deep copy of the client.
+        """
         alike: Any = copy(self)
         alike.client = None
         clone: Self = super(ClientMixin, alike).__sklearn_clone__()  # type: ignore[misc]
@@ -54,12 +58,12 @@ class ClientMixin:
         return clone
 
     def _warn_without_client(self, stacklevel: int) -> None:
-        """Warn that an unpickled estimator, which had a client, is fitted without it.
+        """Warn if an unpickled estimator that had a client is now fitted without it.
 
         Parameters
         ----------
         stacklevel : int
-            Of the line that called ``fit``, as ``warnings.warn`` counts from here.
+            Frames from here to the call of ``fit``, as ``warnings.warn`` counts them.
         """
         handle = vars(self).get("client")
         if handle is not None and handle.client is None:

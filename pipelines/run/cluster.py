@@ -1,4 +1,4 @@
-"""The cluster of a run: which one, what its workers are, and open for as long as it is needed."""
+"""The cluster of a run: choose it, open it for as long as it is needed, describe its workers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class Workers:
     Attributes
     ----------
     kind : str
-        Of the cluster.
+        The kind of cluster, or the address of a scheduler.
     n : int
+        Number of workers.
     threads : int
-        That each task may use.
+        Number of threads that each task may use.
     device : {"cpu", "gpu"}
+        Where the workers compute.
     """
 
     kind: str
@@ -48,26 +50,29 @@ class Workers:
 
     @classmethod
     def expected(cls, kind: str, n: int | None, device: str) -> Workers:
-        """Those that a cluster is expected to have, before it is open."""
+        """The workers that a cluster is expected to have, before it is open.
+
+        Without a number ``n``, one for each core of this machine.
+        """
         n = n or available_cores()
         on_gpu = kind == "cuda" or device == "gpu"
         return cls(kind, n, max(1, available_cores() // n), "gpu" if on_gpu else "cpu")
 
     @property
     def is_here(self) -> bool:
-        """Whether they are of this machine."""
+        """Whether the workers run on this machine."""
         return self.kind in ("threads", "local", "cuda")
 
     @property
     def unlike_this_process(self) -> str:
-        """Why nothing that this process measures holds for them; empty where it does."""
+        """Why times measured in this process do not hold for the workers; empty if they do."""
         if not self.is_here:
             return f"the workers of {self.kind} are other machines; a smaller run, and --pilot, can"
         return "they run on a GPU; a smaller run, and --pilot, can" if self.device == "gpu" else ""
 
     @property
     def memory(self) -> int | None:
-        """Bytes that are free on their machine; None where it is another one."""
+        """Bytes of free memory on this machine; None if the workers run on others."""
         if not self.is_here:
             return None
         import psutil
@@ -93,11 +98,11 @@ class Cluster:
         A name in ``cluster_setup.KINDS``, or a scheduler's address.
     client : distributed.Client
     workers : list of dict
-        What ``describe_workers`` says of each.
+        The description of each worker by ``describe_workers``.
     device : {"cpu", "gpu"}
-        Where they compute.
+        Where the workers compute.
     recycling : Recycling
-        When their processes are replaced.
+        When worker processes are replaced.
     """
 
     kind: str
@@ -108,37 +113,46 @@ class Cluster:
 
     @cached_property
     def runner(self) -> OnCluster:
-        """Runs tasks on it; one for the whole run, as the scattered data are kept with it."""
+        """Runs tasks on the cluster; one for the whole run, as it keeps the scattered data."""
         return OnCluster(self.client, self.recycling)
 
     @property
     def threads(self) -> int:
-        """Threads that each task may use."""
+        """Number of threads that each task may use."""
         return threads_per_task(self.workers)
 
     @property
     def all_workers(self) -> Workers:
-        """Its workers, those that still wait in a queue among them."""
+        """All workers, including those whose jobs still wait in a queue."""
         return Workers(self.kind, self.runner.n_workers, self.threads, self.device)
 
 
 def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
-    """Return the cluster the options mean; to be called before anything that happens once.
+    """The cluster that the options mean; to be called before anything that happens only once.
 
-    Where the program was started on several ranks, one alone comes back from here, unless
-    it is a dry run.
+    If MPI started the program on several ranks, only the rank that runs the program returns from
+    here; in a dry run all do.
+
+    Parameters
+    ----------
+    options : RunOptions
+    echo : function of one line of text
+
+    Returns
+    -------
+    ClusterOptions, with ``"auto"`` replaced by a kind
 
     Raises
     ------
     ClusterError
-        There is no such kind, or the program was not started as it needs.
+        The kind is unknown, or the program was not started as the kind requires.
     """
-    names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both
+    names = ("workers", "device", "profile", "adaptive", "rmm_pool", "dashboard")  # of both classes
     shared_options = {name: getattr(options, name) for name in names}
     cluster_options = ClusterOptions(
         options.cluster, tls=not options.no_tls, echo=echo, **shared_options
     )
-    render(cluster_options)  # whatever is wrong with the options is said before data are read
+    render(cluster_options)  # raises what is wrong with the options before data are read
     if not options.dry_run:
         join(cluster_options)
     return replace(
@@ -147,9 +161,19 @@ def choose_cluster(options: RunOptions, echo: Echo) -> ClusterOptions:
 
 
 def planned_kind(options: PlaceOptions, kind: str, runs_in_process: Callable[[], bool]) -> str:
-    """Return the kind of cluster once the run is planned: what is over soon waits for no processes.
+    """The kind of cluster to open once the run is planned.
 
-    ``auto`` then takes threads of this one, unless more is asked of the cluster than to compute.
+    With ``auto`` a short run takes threads of this process: it would be over before worker
+    processes had started. Not if an option asks more of the cluster than to compute.
+
+    Parameters
+    ----------
+    options : PlaceOptions
+    kind : str
+        What ``auto`` stands for on this machine, else the kind that was asked for.
+    runs_in_process : function without arguments
+        Whether the fits end sooner than worker processes would start; not called where the
+        options leave no choice.
     """
     is_free_choice = (
         options.cluster == "auto"
@@ -163,11 +187,14 @@ def planned_kind(options: PlaceOptions, kind: str, runs_in_process: Callable[[],
 
 
 def refuse_unshared(client: Client, folder: Path, name: str) -> None:
-    """Refuse a folder that a worker does not see: all have to write there, or read what one wrote.
+    """Raise InputError unless all workers see a folder in which they write, or read shared files.
 
     Parameters
     ----------
-    name : what it is, as the first words of the error
+    client : distributed.Client
+    folder : Path
+    name : str
+        What the folder is, as the first words of the message.
     """
     with NamedTemporaryFile(prefix=".seen-by-all-", dir=folder.resolve()) as probe:
         views = client.run(os.path.isfile, probe.name)
@@ -187,18 +214,28 @@ def opened(
     performance_report: bool,
     tasks_per_worker: int | str = "never",
 ) -> Iterator[Cluster]:
-    """Open the cluster of a run whose folder that is, and close it at the end.
+    """Open the cluster of a run, and close it at the end.
 
     Parameters
     ----------
-    performance_report : keep Dask's own page of the session in the folder, with all it needs inside
-    tasks_per_worker : as ``RecyclingOptions`` has it
+    options : ClusterOptions
+    folder : Path
+        The folder of the run.
+    performance_report : bool
+        Whether Dask's performance report of the session is kept in the folder, as one page
+        without further files.
+    tasks_per_worker : int or str, default "never"
+        As in ``RecyclingOptions``.
+
+    Yields
+    ------
+    Cluster
 
     Raises
     ------
     InputError, ClusterError
-        It cannot be had, or its workers have no GPU where one was asked for, or one that the
-        packages there cannot use; or their processes cannot be replaced, and should be.
+        The cluster cannot be opened; or its workers lack the GPU that was asked for, or packages
+        that can use it; or their processes should be replaced and cannot be.
     RunStopped
         Its scheduler ended.
     """
@@ -211,7 +248,7 @@ def opened(
                 yield cluster
         except InputError:
             raise
-        except Exception:  # whatever Dask makes of a scheduler that is gone
+        except Exception:  # Dask raises errors of several types where a scheduler is gone
             stop_if_lost(client, address)
             raise
 
@@ -224,7 +261,7 @@ def describe_cluster(
     performance_report: bool,
     tasks_per_worker: int | str,
 ) -> Iterator[Cluster]:
-    """Yield a cluster with what its workers are; see ``opened``."""
+    """A cluster with the description of its workers; see ``opened`` for parameters and errors."""
     with ExitStack() as page:
         if performance_report:
             import distributed
@@ -259,12 +296,27 @@ def recycling_of(
     workers: Sequence[Mapping[str, Any]],
     device: str,
 ) -> Recycling:
-    """When the processes of workers are replaced.
+    """When worker processes are replaced: as the option says, if the workers have nannies.
+
+    Parameters
+    ----------
+    tasks_per_worker : int or str
+        As in ``RecyclingOptions``.
+    client : distributed.Client
+    config : ClusterOptions
+        For messages.
+    workers : sequence of mappings
+        From ``describe_workers``.
+    device : {"cpu", "gpu"}
+
+    Returns
+    -------
+    Recycling
 
     Raises
     ------
     InputError
-        They should be after a number of tasks, and nothing starts others in their place.
+        A number of tasks was asked for, and no nanny would start another process.
     """
     is_counted = isinstance(tasks_per_worker, int)
     if not is_counted and (tasks_per_worker == "never" or device == "cpu"):

@@ -1,4 +1,4 @@
-"""Options that say where tasks run: of every command, and of scripts, which load no data here."""
+"""Options on where tasks run, for every command and for scripts, which load their own data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ session_option = partial(option, changes_results=False)  # where and how a run i
 
 
 def _commands_of(profile: str | None) -> list[str]:
-    """Return the profile if it is a file; those that go by a name are this user's own."""
+    """The prologue of a profile that is a file, as code to confirm.
+
+    Profiles that go by a name are shipped with the program or are the user's own.
+    """
     is_file = profile is not None and (profile.endswith((".yaml", ".yml")) or os.sep in profile)
     return [f"{profile}:prologue"] if is_file else []
 

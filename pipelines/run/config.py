@@ -15,26 +15,34 @@ from pipelines.errors import InputError, flag_of, nearest, opt
 from pipelines.run.options import as_text, make_parser
 from pipelines.run_folder.names import RECORD
 
-# What a recorded run says of its own folder, or of an earlier one, and of no other run.
+# Options of a recorded run that are about its own folder or session; no other run takes them.
 OF_ONE_RUN = ("results", "resume", "accept_changed", "dry_run", "pilot", "quiet", "extend")
 
 
 def with_config(options_class: type[Any], command: str, argv: Sequence[str]) -> list[str]:
-    """Put the options of the file that ``--config`` names in its place, as they would be typed.
+    """Replace ``--config FILE`` by the options in the file, as they would be typed.
 
-    What stands on the command line wins. So ``run.json`` records the options themselves, and a
-    run is resumed without the file.
+    Options on the command line take precedence. ``run.json`` records the options themselves, so
+    that a run is resumed without the file.
 
     Parameters
     ----------
-    kind : dataclass whose fields are the command's options
-    argv : words as they are typed
+    options_class : type
+        The dataclass whose fields are the options of the command.
+    command : str
+    argv : sequence of str
+        Words as they are typed.
+
+    Returns
+    -------
+    list of str
+        The words without ``--config``, those from the file first.
 
     Raises
     ------
     InputError
-        The file cannot be read, is of another command, or has an unknown option or a value that
-        is none of its option; of ``run.json``, an option names code and was not typed, too.
+        The file cannot be read, is of another command, or has an unknown option or an invalid
+        value; or an option in a ``run.json`` names code and was not typed as well.
     """
     if not any(word == "--config" or word.startswith("--config=") for word in argv):
         return list(argv)
@@ -68,7 +76,7 @@ def _without_config(argv: Sequence[str]) -> list[str]:
 def _options_of(
     path: Path, options_class: type[Any], command: str, typed_options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of a file by name, those that are not typed."""
+    """The options in a file by name, without those that are typed."""
     content, class_fields = _read(path), dataclasses.fields(options_class)
     is_record = isinstance(content.get("options"), dict) and "command" in content
     file_command = str(content.get("command", command)).replace("-", "_")
@@ -129,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _refuse_code(options: Mapping[str, Any], fields: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError where a recorded run would have code run: its file may be from anywhere."""
+    """Raise InputError if an option in ``run.json`` would run code: the file may be from anyone."""
     for name, value in options.items():
         names = fields[name].metadata["code"]
         value = tuple(value) if isinstance(value, list) else value
@@ -141,7 +149,7 @@ def _refuse_code(options: Mapping[str, Any], fields: Mapping[str, Any], path: Pa
 
 
 def _words(options_class: type[Any], name: str, value: Any, path: Path) -> list[str]:
-    """Return an option as it is typed; none where it is null, or a flag that is false."""
+    """The words of an option as it is typed; none if it is null, or a flag that is false."""
     field = options_class.__dataclass_fields__[name]
     flag, nargs = flag_of(name), field.metadata["nargs"]
 

@@ -1,4 +1,4 @@
-"""``--dry-run``: some rows as the solver will see them, what the run takes or lacks, and where."""
+"""``--dry-run``: rows as the solver will see them, workers to ask for, and what is left to do."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from pipelines.run.outcomes import TaskDescription
 
 ROWS_SHOWN, COLUMNS_SHOWN = 5, 8
-BUSY = 0.9  # the share of their time that workers worth asking for are at work
-WORKER_COUNTS_TRIED = 100  # numbers of workers
-# What a job's walltime has beyond the plan: a slower node, its start, compilation.
+BUSY = 0.9  # fraction of their time that workers must be at work to be worth asking for
+WORKER_COUNTS_TRIED = 100  # at most, spaced geometrically
+# The walltime to request is longer than the plan by this factor, for a slower node, its start and
+# compilation, and is rounded up to a multiple of so many minutes.
 MARGIN, MINUTES = 1.5, 5
 
 
 def first_rows(dataset: Data) -> Iterator[str]:
-    """Yield lines with the first rows of a table as the solver will see them."""
+    """Lines with the first rows of a table, scaled as the solver will see them."""
     if not isinstance(dataset, Dataset) or dataset.feature_names is None:
         return
     import pandas as pd
@@ -56,7 +57,7 @@ def first_rows(dataset: Data) -> Iterator[str]:
 
 
 def contact_lines(dataset: Data) -> Iterator[str]:
-    """Draw some images of each class of a folder beside what is kept of it; yield where."""
+    """Draw some images of each class of an image folder; yields a line with the path."""
     if not isinstance(dataset, Dataset) or dataset.folder is None:
         return
     path, n_classes = dataset.folder.decoded / "contact.png", dataset.n_classes
@@ -78,11 +79,31 @@ def plan_workers(
     options: RunOptions,
     tasks_for: Callable[[int], Sequence[TaskDescription]],
 ) -> Iterator[str]:
-    """Yield how many workers are worth asking for, and their time, by a finished smaller run.
+    """Lines on how many workers to ask for, and on their walltime, from a smaller run.
 
-    ``tasks_for`` gives the tasks of the run as so many workers would get them.
+    The number is the largest of those tried with which workers are busy for ``BUSY`` of the time.
+
+    Parameters
+    ----------
+    command : str
+    row : type
+        The schema of the rows in the journal of the smaller run.
+    options : RunOptions
+        ``pilot`` is the folder of the smaller run.
+    tasks_for : function of a number of workers
+        Returns the tasks of the run as so many workers would get them.
+
+    Yields
+    ------
+    str
+
+    Raises
+    ------
+    InputError
+        The command does not know its tasks before it has workers, or the smaller run has no
+        finished task with a cost.
     """
-    # They read tables: --help does not wait for that.
+    # Imported here, as what reads tables takes long to import, and --help must not wait for it.
     from pipelines.run_folder.reading import recorded_tasks
     from pipelines.run_folder.work_time import shown_seconds
 
@@ -137,14 +158,18 @@ def resume_line(
     at_most: bool = False,
     ended_early: bool = False,
 ) -> str:
-    """Return a line on a run to resume: its folder, what is done, what is left and its duration.
+    """A line on a run to resume: its folder, what is done, what is left and how long that takes.
 
     Parameters
     ----------
-    session : of the run
-    fits, at_most, ended_early : see ``Done``; where fewer fits may be needed, how long they take
-        is not known
-    cost : of all tasks
+    session : Session
+        Of the run.
+    fits : (int, int) or None
+        As ``n_fits`` of ``Done``.
+    cost : float
+        The predicted cost of all tasks, in their unit.
+    at_most, ended_early : bool, default False
+        As in ``Done``. Where fewer fits may be needed, their duration is not forecast.
     """
     spent, path, tasks = session.folder.wall_before, session.path, session.journal.records
     if session.record.get("status") == "finished" and not ended_early:
@@ -163,7 +188,7 @@ def resume_line(
         n_workers = session.record.get("cluster", {}).get("n_workers") or 1
         costs = [task.get("cost") for task in tasks]
         cost_done = sum(task_cost or 0.0 for task_cost in costs)
-        # Where nothing was predicted every fit is taken for as long as the others.
+        # Without predicted costs every fit counts as one.
         if None in costs or not 0 < cost_done < cost:
             cost_done, cost = n_done, n_total
         seconds = busy_seconds / n_workers * (cost - cost_done) / cost_done

@@ -1,4 +1,4 @@
-"""Record the environment of a run: versions, commit, machine."""
+"""The environment of a run, for its record: versions, commit, machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Return versions of Python and of the packages a result depends on, where installed."""
+    """The versions of Python and of the installed packages that a result depends on."""
     package_versions = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -38,7 +38,10 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Return the git commit of this program, with ``+changes`` if files differ from it."""
+    """The git commit of this program, with ``+changes`` if tracked files differ from it.
+
+    None outside a git repository.
+    """
     here = Path(__file__).resolve().parent
     try:
         head = _git(here, "rev-parse", "HEAD")
@@ -54,5 +57,5 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return host, operating system and cores of this machine."""
+    """The host name, operating system and number of cores of this machine."""
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}

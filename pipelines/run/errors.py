@@ -1,4 +1,4 @@
-"""The one exception for a run that cannot go on, and errors that mean a lack of memory."""
+"""The exception of a run that cannot go on, and errors that mean a lack of memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import errno
 import time
 from typing import Any
 
-# What loaders say of a library that does not fit, and threads whose stacks do not.
+# Messages of loaders where a library does not fit into memory, and of Python where the stack of a
+# new thread does not.
 NO_ROOM = ("failed to map segment", "cannot allocate memory", "libllvmlite", "start new thread")
 OUT_OF_MEMORY = "out of memory"
 NO_MEMORY = f"{OUT_OF_MEMORY}: a limit of this process (ulimit -v, a job's) leaves too little"
@@ -25,25 +26,25 @@ def stop_if_lost(client: Any, address: str) -> None:
     Raises
     ------
     RunStopped
-        It has given up, or takes a scheduler that does not answer to be there.
+        The client has given up, or its scheduler does not answer.
     """
     from cluster_setup.waits import SECONDS_TO_ANSWER
 
     answers = True
-    if client.status == "running":  # other connections may break before it notices that its own is
+    if client.status == "running":  # another connection may break before the client notices
         try:
             client.sync(client.scheduler.identity, callback_timeout=SECONDS_TO_ANSWER)
         except (OSError, TimeoutError):
             answers = False
     while client.status == "connecting":
-        answers = True  # where it is reached again
+        answers = True  # once it has reached the scheduler again
         time.sleep(0.1)
     if client.status != "running" or not answers:
         raise RunStopped(f"the scheduler at {address} no longer responds") from None
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says, in its own way, that memory is used up."""
+    """Whether an error means, in the words of its library, that memory is used up."""
     text = str(error).lower()
     return (
         isinstance(error, MemoryError)

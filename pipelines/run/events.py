@@ -1,10 +1,10 @@
-"""Progress events: how far a running task is, and its rows so far.
+"""Progress events: how far a running task is, and the rows it has completed so far.
 
-A work that has something to tell is a generator, and yields ``Progress`` between its rows: those
-before it are ready. Or it takes ``report`` besides what every work takes, and calls it from any
-thread: ``report(share)`` with the share of the task that is done, between 0 and 1, and
-``report(share, rows)`` with rows that are ready before the task is. From a worker of a cluster
-this travels as an event of Dask's, over the connections that are there.
+A work function reports in one of two ways. It is a generator, and yields ``Progress`` between its
+rows, of which those before it are complete. Or it takes one argument more, ``report``, and calls it
+from any thread: ``report(fraction)`` with the fraction of the task that is done, between 0 and 1,
+or ``report(fraction, rows)`` with rows that are complete before the task is. From the worker of a
+cluster a report travels as a Dask event, over the connections that exist anyway.
 """
 
 from __future__ import annotations
@@ -16,30 +16,42 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SECONDS_BETWEEN = 1.0  # two news of a task: a shorter one is done before it tells anything
-LEAST_STEP = 0.01  # of the share, where there are no rows to tell of
+SECONDS_BETWEEN = 1.0  # two messages of a task; a shorter task is done before it sends any
+LEAST_STEP = 0.01  # of the fraction done, for a message without rows
 
 Message = dict[str, Any]
-# Where a task's messages go: called on the thread that runs it, it gives what sends one.
+# Called on the thread that runs a task; it returns the function that sends the task's messages.
 Line = Callable[[], Callable[[Message], None]]
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """A progress event that a running task sends.
+    """A progress event of a running task; the keys of a message are names of these fields.
 
     Attributes
     ----------
-    task : str, its name
+    task : str
+        The name of the task.
     share : float
-        Of its work, done by now.
+        The fraction of its work that is done.
     rows : sequence
-        Ready since the last news that had some; a task that is begun again gives them again.
+        Rows completed since the last event with rows; a task that is begun again sends them again.
     worker : str
+        Address of the worker.
     started, seconds : float
         When the rows were begun, in seconds since the epoch, and how long they took.
     part : str
-        What the rows are called: the name that a task of them alone would have.
+        The name of the rows in the journal: that of a task of these rows alone.
+    cost : float, optional
+        The predicted cost of the part.
+    compiled : int
+        Number of functions whose compilation has begun, where the task is not at its fits yet.
+    note : str
+        What the task does before its fits, such as an import.
+    compile_seconds : float
+        Always 0: the outcome of a task says how long it compiled.
+    memory : mapping of str to int
+        As in ``Outcome``.
     """
 
     task: str
@@ -49,15 +61,15 @@ class ProgressEvent:
     started: float = 0.0
     seconds: float = 0.0
     part: str = ""
-    cost: float | None = None  # predicted, of a part
-    compiled: int = 0  # functions, where the task is not yet at its fits
-    note: str = ""  # what it does before its fits, such as an import
-    compile_seconds: float = 0.0  # not told; what a task compiles it says when it is done
-    memory: Mapping[str, int] = field(default_factory=dict)  # as ``Outcome`` has it
+    cost: float | None = None
+    compiled: int = 0
+    note: str = ""
+    compile_seconds: float = 0.0
+    memory: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_scheduler(topic: str) -> Callable[[Message], None]:
-    """Return a function that sends messages as worker events of ``topic`` to subscribers."""
+    """The function that sends messages from a worker, as Dask events of ``topic``."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -65,14 +77,17 @@ def to_scheduler(topic: str) -> Callable[[Message], None]:
 
 
 class ProgressReporter:
-    """``report`` of one task; it holds back what comes too soon after the last news.
+    """The ``report`` function of one task; it holds back what comes too soon after a message.
 
     Parameters
     ----------
-    task : str, what messages call it
+    task : str
+        The name of the task in messages.
     worker : str
+        Address of the worker.
     send : function of one message
-    memory : function that returns the task's peak memory so far
+    memory : function without arguments, default dict
+        Returns the peak memory of the task so far, in bytes, as ``Outcome.memory``.
     """
 
     def __init__(
@@ -87,11 +102,11 @@ class ProgressReporter:
         self._fraction = self._sent_fraction = 0.0
         self._rows: list[Any] = []
         self._sent_at, self._rows_began = time.monotonic(), time.time()
-        self._compilation_sent_at = -math.inf  # when it was told of
+        self._compilation_sent_at = -math.inf  # when one was last reported
         self._note = ""
 
     def __call__(self, fraction: float, rows: Sequence[Any] = (), note: str = "") -> None:
-        """Tell of the share that is done, of rows that are ready, and of a new note at once."""
+        """Report the fraction of the task that is done and completed rows; a new note at once."""
         with self._guard:
             self._fraction = max(self._fraction, fraction)
             self._rows += rows
@@ -107,7 +122,7 @@ class ProgressReporter:
             self._send(self._message())
 
     def compiling(self, n: int) -> None:
-        """Tell that so many functions are being compiled, of the first at once; 0 for none now."""
+        """Report that ``n`` functions have begun to compile, the first at once; 0 for none now."""
         with self._guard:
             if not n or (now := time.monotonic()) - self._compilation_sent_at >= SECONDS_BETWEEN:
                 self._compilation_sent_at = now if n else -math.inf

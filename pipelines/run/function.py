@@ -1,4 +1,4 @@
-"""A command as a Python function: signature, docstring and errors follow from its options."""
+"""A command as a Python function, whose signature, docstring and errors follow from its options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 96
 
 
 def signature_of(options_class: type[Any]) -> inspect.Signature:
-    """Return the signature of a function whose keywords are options, with types and defaults."""
+    """The signature of a function whose keywords are the options, with types and defaults."""
     types = get_type_hints(options_class)
     return inspect.Signature(
         [
@@ -39,7 +39,7 @@ def signature_of(options_class: type[Any]) -> inspect.Signature:
 
 
 def docstring_of(options_class: type[Any], summary: str) -> str:
-    """Return a docstring with the meaning, the default and the range of every option."""
+    """A docstring with the meaning, the default and the range of every option."""
     lines = [summary, "", "Parameters", "----------"]
     for field in python_options(options_class):
         metadata = field.metadata
@@ -81,7 +81,7 @@ def docstring_of(options_class: type[Any], summary: str) -> str:
 
 
 def words_of(options_class: type[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return options as they are typed."""
+    """The words of options as they are typed; raises InputError for a name that is no option."""
     fields = {field.name: field for field in python_options(options_class)}
     words: list[str] = []
     for name, value in options.items():
@@ -107,7 +107,7 @@ def code_name(option: str, function: Any) -> str:
     Raises
     ------
     InputError
-        Workers cannot import it: it is of a notebook, or within another function.
+        Workers cannot import it: it was defined in a notebook, or within another function.
     """
     name, module = function.__qualname__, str(function.__module__)
     path = sys.modules[module].__dict__.get("__file__") if module in sys.modules else None
@@ -120,7 +120,7 @@ def code_name(option: str, function: Any) -> str:
 
 
 def with_keywords(message: str, options_class: type[Any]) -> str:
-    """Return a message that names options by their keywords in the place of their flags."""
+    """A message with the flags of options replaced by their keywords."""
     for name in sorted(
         (field.name for field in dataclasses.fields(options_class)), key=len, reverse=True
     ):
@@ -131,13 +131,16 @@ def with_keywords(message: str, options_class: type[Any]) -> str:
 def as_function(
     run: Callable[[list[str]], Path], options_class: type[Any], summary: str
 ) -> Callable[..., Run]:
-    """Return a function of options as keywords that hands their words to ``run``.
+    """A command as a function that takes its options as keywords and returns a ``Run``.
 
     Parameters
     ----------
-    run : function of a command line, as a list of words; it gives the run's folder
-    kind : dataclass whose fields are the options
-    summary : str, the first line of the docstring
+    run : function of a command line, as a list of words
+        Returns the folder of the run.
+    options_class : type
+        The dataclass whose fields are the options.
+    summary : str
+        The first line of the docstring.
     """
 
     def command(**options: Any) -> Run:

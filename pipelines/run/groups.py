@@ -1,7 +1,7 @@
-"""Groups of options: a command's own options are a dataclass that picks from these.
+"""Groups of options: the dataclass of a command's own options inherits from those it needs.
 
 ``group`` is the heading under which ``--help`` shows the options that a dataclass declares; those
-of one without it stand under the command's own.
+of a dataclass without it stand under the heading of the command.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ encoding_option = partial(
 
 
 def _named_or_path(text: str) -> str:
-    """Return a data set's name, or an absolute path, so that a run is resumed from anywhere."""
+    """A data set's name, or an absolute path, so that a run can be resumed from any folder."""
     path = Path(text).expanduser()
     return str(path.absolute()) if text not in DATASETS and path.exists() else text
 
 
 @dataclass(frozen=True)
 class OwnDataOptions:
-    """Options that choose the data set, and say how a user's table or images are to be read."""
+    """Options that choose the data set, and how a user's table or images are read."""
 
     group: ClassVar[str] = "data"
 
@@ -134,7 +134,7 @@ class OwnDataOptions:
     )
 
     def as_read(self) -> dict[str, Any]:
-        """Return these options as ``load_dataset`` takes them, beside the data set's name."""
+        """These options as the keywords of ``load_dataset``, beside the name of the data set."""
         names = [field.name for field in dataclasses.fields(Reading)]
         reading = Reading(**{name: value for name in names if (value := getattr(self, name))})
         words = tuple(chain.from_iterable(word.split(",") for word in reading.missing_values))
@@ -152,7 +152,7 @@ class OwnDataOptions:
 
 @dataclass(frozen=True)
 class TestOptions:
-    """A part of the data that is kept for the end."""
+    """The size of the test set, for data that have none of their own."""
 
     group: ClassVar[str] = "data"
 
@@ -161,7 +161,7 @@ class TestOptions:
 
 @dataclass(frozen=True)
 class FoldOptions:
-    """Cross-validation."""
+    """The number of folds of the cross-validation."""
 
     folds: int = number(5, "folds of the cross-validation", rule=at_least(2))
 
@@ -218,13 +218,13 @@ class RunOptions(TrackingOptions, PlaceOptions):
 
 
 def _tasks_or_word(text: str) -> int | str:
-    """A number of tasks, or the word that stands in its place."""
+    """A number of tasks as an int; any word as it is, for the rule to check."""
     return int(text) if text.removeprefix("-").isdecimal() else text
 
 
 @dataclass(frozen=True)
 class RecyclingOptions(RunOptions):
-    """The option that says when worker processes are replaced, of commands of independent fits."""
+    """The option on when worker processes are replaced, for commands of independent fits."""
 
     group: ClassVar[str] = "cluster"
 
@@ -242,7 +242,7 @@ class RecyclingOptions(RunOptions):
     )
 
     def check(self) -> None:
-        """Refuse to replace what is no process."""
+        """Refuse a number of tasks where the workers are threads, which cannot be replaced."""
         if isinstance(self.tasks_per_worker, int) and self.cluster == "threads":
             raise InputError(
                 f"{opt('tasks_per_worker')} replaces processes, and the workers of "
@@ -259,20 +259,36 @@ def options_of_resumed_run(
     folder: Path,
     by_content: bool = False,
 ) -> Chosen:
-    """Return the recorded options of a run, with those given now that only say how to carry it out.
+    """The recorded options of a run, with those typed now that only say how to carry it out.
 
-    Where ``by_content``, files and code may lie elsewhere than they did: their content is compared.
+    Parameters
+    ----------
+    options_class : type
+        The dataclass whose fields are the options of the command.
+    recorded : dict
+        The options in ``run.json``.
+    typed_options : dict
+        The options on the command line of this session.
+    folder : Path
+        The folder of the run, for messages.
+    by_content : bool, default False
+        Whether files and code may have moved, as their content is compared.
+
+    Returns
+    -------
+    instance of ``options_class``
 
     Raises
     ------
     InputError
-        An option that changes results was given with another value, or one that would run code
-        was not given again: a folder may be from anywhere.
+        The recorded options are damaged; an option that changes results was typed with another
+        value; or an option that would run code was not typed again, as the folder may be from
+        anyone.
     """
     from pydantic import TypeAdapter, ValidationError
 
     session_options = {"results", "resume", "accept_changed", "dry_run", "quiet"}
-    if "cluster" in typed_options:  # what was said of another cluster
+    if "cluster" in typed_options:  # these options were meant for another cluster
         session_options |= {
             "workers",
             "adaptive",
@@ -331,7 +347,7 @@ def options_of_resumed_run(
 
 
 def is_moved(metadata: Mapping[str, Any], old_value: Any, new_value: Any) -> bool:
-    """Return whether two values of an option name files whose content tells whether they differ."""
+    """Whether two values of an option name files that are compared by content, not by path."""
     if not isinstance(old_value, str) or not isinstance(new_value, str):
         return False
     if metadata["path"] == "file":
@@ -345,7 +361,7 @@ def is_moved(metadata: Mapping[str, Any], old_value: Any, new_value: Any) -> boo
 
 
 def _code_words(options: RunOptions, name: str) -> list[str]:
-    """Return an option as it is typed if its value would run code that this program lacks."""
+    """The words of an option whose value would run code that is not this program's; else none."""
     metadata = {field.name: field.metadata for field in dataclasses.fields(options)}[name]
     value = getattr(options, name)
     if (
@@ -358,7 +374,7 @@ def _code_words(options: RunOptions, name: str) -> list[str]:
 
 
 def resume_words(command: str, path: Path, options: RunOptions) -> str:
-    """Return the command that resumes a run, with the options that must be given again."""
+    """The command that resumes a run, with the options that must be typed again."""
     fields = dataclasses.fields(options)
     words = [word for field in fields for word in _code_words(options, field.name)]
     for name, key in options.targets():
@@ -368,7 +384,7 @@ def resume_words(command: str, path: Path, options: RunOptions) -> str:
 
 
 def deciding_results(options: RunOptions) -> dict[str, Any]:
-    """Return the options that change results, without those of how a run is carried out."""
+    """The options that change results, without those on how a run is carried out."""
     return {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(options)

@@ -1,4 +1,4 @@
-"""What decides a run's results besides data and options: files, code and packages, by content."""
+"""What decides a run's results besides data and options: files, code, and packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.data.user_code import content_of, digest_of, expanded
 from pipelines.errors import flag_of
 
-# Rooms of this program whose code decides results; others run, record and show them.
+# Subpackages whose code decides results; the others run, record and show them.
 DECIDING = ("bagging", "data", "graph", "nn", "parallel", "search", "svm", "svm_search")
 CONTENT = "content"  # of a file that an option names
 SHOWN = 12  # digits of a digest in a message
@@ -24,24 +24,27 @@ Changes = dict[str, tuple[str, str]]
 
 
 def identity_of(options: Any, packages: Iterable[str]) -> Identity:
-    """Return what decides the results of a run with these options.
+    """What decides the results of a run with these options, besides its data.
 
-    Versions of Python, of Dask and of what reads tables are left out: the data have a fingerprint,
-    and a candidate's rows do not depend on the others.
+    Left out are the versions of Python, of Dask and of packages that read tables: the data have a
+    fingerprint of their own, and the rows of a candidate do not depend on those of others.
 
     Parameters
     ----------
-    options : dataclass whose fields are options
-    packages : distributions that decide the results of the command
+    options : instance of a dataclass of options
+    packages : iterable of str
+        Distributions that decide the results of the command; those not installed are left out.
 
     Returns
     -------
-    dict of ``inputs``, for each option that names files or code their SHA-256; and ``versions``
+    dict
+        ``inputs``, with the SHA-256 of the files and code that each option names; and
+        ``versions``, of this program and the packages.
     """
     inputs, versions = dict[str, dict[str, str]](), {"pleasingly": _this_program()}
     for package in packages:
         with suppress(PackageNotFoundError):
-            # What follows a plus says how it was built, as of torch: +cpu, +cu130.
+            # What follows a plus says how a package was built, such as +cpu or +cu130 of torch.
             versions[package] = version(package).partition("+")[0]
     for field in dataclasses.fields(options):
         metadata, value = field.metadata, getattr(options, field.name)
@@ -65,12 +68,14 @@ def identity_of(options: Any, packages: Iterable[str]) -> Identity:
 def differences(
     old_identity: Identity, new_identity: Identity, candidate_options: Iterable[str] = ()
 ) -> Changes:
-    """Return what differs between two identities, each as it was and as it is.
+    """What differs between two identities, as pairs of texts: as it was, and as it is.
 
     Parameters
     ----------
-    candidate_options : options that may name other candidates: of their code that which both have
-        is compared, whichever of them names it
+    old_identity, new_identity : Identity
+    candidate_options : iterable of str
+        Options that may name other candidates than before. Of their code only what both
+        identities have is compared, whichever option names it.
     """
     candidate_names = set(candidate_options)
     changes: Changes = {}
@@ -100,7 +105,7 @@ def differences(
 
 
 def describe_changes(changes: Changes) -> str:
-    """Return ``scikit-learn was 1.7.2 and is 1.8.0; mine.py of --cv was 1a2b and is 3c4d``."""
+    """Changes in words: ``scikit-learn was 1.7.2 and is 1.8.0; mine.py was 1a2b and is 3c4d``."""
     return "; ".join(
         f"{subject} was {old_text} and is {new_text}"
         for subject, (old_text, new_text) in changes.items()
@@ -110,9 +115,9 @@ def describe_changes(changes: Changes) -> str:
 def recorded_identity(
     record: Mapping[str, Any], current_identity: Identity
 ) -> tuple[Identity, bool]:
-    """Return the identity that ``run.json`` has, and whether it is whole.
+    """The identity in ``run.json``, and whether it is complete.
 
-    Runs begun before it was recorded have the versions of their last session alone.
+    Runs begun before identities were recorded have only the versions of their last session.
     """
     if (identity := record.get("identity")) is not None:
         return {"inputs": identity["inputs"], "versions": identity["versions"]}, True
@@ -143,7 +148,7 @@ def _short(value: str | None) -> str:
 
 @cache
 def _this_program() -> str:
-    """Return the version of this program, and the digest of its sources that decide results."""
+    """The version of this program, with a digest of those sources that decide results."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for room in DECIDING:
         for path in sorted((root / room).rglob("*")):

@@ -1,7 +1,7 @@
 """The base class of every command, and the function that runs it.
 
-A command's own file holds the job: its options, its plan, its work, its answer.
-What they have in common is here: read the command line, choose the cluster, take the
+A command's own file holds its job: its options, its plan, its work, its answer.
+What all commands do is here: read the command line, choose the cluster, take the
 folder, load, plan, show a dry run, open the workers, record, finish, report.
 """
 
@@ -66,10 +66,14 @@ class Plan(ABC, Generic[Chosen]):
 
     Attributes
     ----------
-    options : with what the data decided filled in
-    data : as they were loaded
-    record : ``run.json`` of the run to resume; empty for a new one
-    entries : for ``run.json`` before the first task, once there are workers
+    options : RunOptions
+        Those of the run, with what the data decide filled in.
+    data : Data
+        As ``Job.load`` returned them.
+    record : mapping
+        ``run.json`` of the run to resume; empty for a new run.
+    entries : mapping
+        Entries of ``run.json`` to write before the first task, once there are workers.
     """
 
     options: Chosen
@@ -80,44 +84,44 @@ class Plan(ABC, Generic[Chosen]):
     @property
     @abstractmethod
     def lines(self) -> list[str]:
-        """The plan as the terminal says it."""
+        """The lines that describe the plan on the terminal."""
 
     def describe_backend(self, kind: str) -> str:
-        """Return what a dry run adds to the line on the cluster."""
+        """What a dry run adds to its line on the cluster."""
         return ""
 
     def runs_in_process(self) -> bool:
-        """Return whether the fits end sooner than worker processes would start."""
+        """Whether the fits end sooner than worker processes would start."""
         return False
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[TaskDescription]:
-        """Return all tasks of the run as ``n_workers`` workers would get them.
+        """All tasks of the run as ``n_workers`` workers would get them.
 
-        Empty where the command cannot tell before there is a cluster.
+        Empty if the command does not know its tasks before it has a cluster.
         """
         return ()
 
     def n_workers(self, kind: str) -> int | None:
-        """Return workers to open; None for as many as the cluster has GPUs or cores."""
+        """The number of workers to open; None for as many as the cluster has GPUs or cores."""
         n_workers: int | None = self.options.workers
         return n_workers
 
     def too_small(self, n_bytes: int) -> str:
-        """Why a GPU with so much memory cannot hold what a task needs, empty if it can.
+        """Why a GPU with ``n_bytes`` of memory cannot hold what a task needs; empty if it can.
 
-        Empty, too, where that is not known before it runs.
+        Also empty if that is not known before a task runs.
         """
         return ""
 
     def timed(self, workers: Workers, done: Any) -> tuple[Self, Sequence[str]]:
-        """The plan with what its tasks take, and lines on what the run will take, less ``done``.
+        """The plan with timings of its tasks, and lines that forecast what the run still takes.
 
-        Of a short run there are no lines.
+        ``done`` is what ``Job.restore`` returned. A short run has no such lines.
         """
         return self, ()
 
     def on(self, cluster: Cluster) -> Self:
-        """Return the plan with its entries, and what depends on the workers decided."""
+        """The plan with its entries, and with what depends on the workers decided."""
         return self
 
 
@@ -127,10 +131,14 @@ class Done:
 
     Attributes
     ----------
-    n_fits : the fits done, and all there are; None if not known
-    at_most : whether fewer may be needed, as what is tried depends on their scores
-    ended_early : whether the time it was given ended before all was tried
-    accepted : changes that a run which is extended was taken with
+    n_fits : (int, int) or None
+        The number of fits done, and of all fits; None if that is not known.
+    at_most : bool
+        Whether fewer fits may be needed, as their scores decide what is tried.
+    ended_early : bool
+        Whether the time limit ended the run before everything was tried.
+    accepted : sequence of mappings
+        Changes that were accepted in the run that this one extends.
     """
 
     n_fits: tuple[int, int] | None = None
@@ -140,26 +148,33 @@ class Done:
 
 
 class Job(FolderContents, ABC, Generic[Chosen]):
-    """A command: what it declares, and its steps, each of which takes what the last one gave.
+    """A command: what it declares, and its steps, each of which takes what the one before returned.
 
-    A job has no state: ``load`` gives the data, ``plan`` the plan, ``restore`` what is done,
-    ``execute`` what was computed, and ``answer`` the answer.
+    A job has no state: ``load`` returns the data, ``plan`` the plan, ``restore`` what is done,
+    ``execute`` the results, and ``answer`` the answer.
 
     Attributes
     ----------
     description : str
-        What ``--help`` begins with.
-    examples : options of the uses that it ends with
-    kind_of_options : dataclass, a ``RunOptions``
+        The beginning of ``--help``.
+    examples : tuple of str
+        Options of the example calls that ``--help`` ends with.
+    options_class : type
+        The dataclass of the options, a subclass of ``RunOptions``.
     reusable : bool
         Whether a finished run may be asked for another answer when it is resumed: ``answer`` then
-        takes what is done for what was computed.
-    lasting : names of options whose files may not change, even if that is accepted
-    page : ``module:class`` of its page, imported when that is drawn; one that names none has the
-        page of any run
-    cells_file : the name of its table of cells
-    kind_of_predict : dataclass of the options of ``predict``; None where a command has none
-    run : function of options as keywords, returns a ``Run``
+        takes what is done in place of the results of ``execute``.
+    lasting : tuple of str
+        Names of options whose files may not change, even if changes are accepted.
+    page : str
+        ``module:class`` of the page, which is imported when it is drawn; a command without one
+        has the page that any run has.
+    cells_file : str
+        The name of the table of cells.
+    predict_options_class : type, optional
+        The dataclass of the options of ``predict``; None for a command without ``predict``.
+    run : function of options as keywords
+        Returns a ``Run``.
     """
 
     description: ClassVar[str]
@@ -174,7 +189,7 @@ class Job(FolderContents, ABC, Generic[Chosen]):
 
     @classmethod
     def main(cls, argv: Sequence[str] | None = None) -> int:
-        """Run the command; give its exit status: 0, 1 (not finished) or 2 (bad input)."""
+        """Run the command; the exit status is 0, 1 (not finished) or 2 (bad input)."""
         words = list(sys.argv[1:] if argv is None else argv)
         if (options_class := cls.predict_options_class) is not None and words[:1] == ["predict"]:
             predict_rows = partial(predict.main, cls.command, options_class, cls.predict_rows)
@@ -182,14 +197,16 @@ class Job(FolderContents, ABC, Generic[Chosen]):
         else:
             status = exit_status(cls.command, partial(cls._run_typed, words))
         if argv is None:
-            if threads_left():  # at its end Python would wait for them, which nothing can interrupt
+            if (
+                threads_left()
+            ):  # Python would wait for them at its end, without a way to interrupt it
                 os._exit(status)
             end_process(status)
         return status
 
     @classmethod
     def _run_typed(cls, words: Sequence[str]) -> Path:
-        """Run the command as it is typed, with the options of a ``--config`` in its place."""
+        """Run the command as it is typed, with ``--config`` replaced by the options in the file."""
         return run_job(cls, cls.argv(with_config(cls.options_class, cls.command, words)))
 
     def __init_subclass__(cls) -> None:
@@ -201,58 +218,92 @@ class Job(FolderContents, ABC, Generic[Chosen]):
 
     @staticmethod
     def load_model(run: Path) -> Any:
-        """Return the model in a run's folder, whose ``model_files`` are as the run left them."""
+        """The model in a run's folder, whose ``model_files`` are checked to be unchanged."""
         raise NotImplementedError
 
     @staticmethod
     def predict_rows(rows: NewRows, options: Any) -> ModelAnswer:
-        """Ask the model of the run ``options.run`` about new rows."""
+        """Predict new rows with the model of the run ``options.run``."""
         raise NotImplementedError
 
     @staticmethod
     def argv(argv: Sequence[str]) -> list[str]:
-        """Return the command-line arguments as they are parsed and recorded."""
+        """The command-line arguments as they are parsed and recorded."""
         return list(argv)
 
     def packages(self, options: Chosen, record: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the distributions whose versions decide results, those that are installed."""
+        """The distributions whose versions decide results; those not installed do not count."""
         return PACKAGES
 
     @abstractmethod
     def load(self, options: Chosen, kind: str) -> Data:
-        """Load the data of the run into host memory, for that kind of cluster."""
+        """Load the data of the run into host memory, for the given kind of cluster."""
 
     @abstractmethod
     def plan(self, options: Chosen, data: Any, record: Mapping[str, Any]) -> Plan[Chosen]:
         """Decide all that is to be done."""
 
     def restore(self, plan: Any, session: Session) -> Any:
-        """Return what was done before, a ``Done``, from the folder and its journal."""
+        """What was done before, a ``Done``, from the folder and its journal."""
         return Done()
 
     @abstractmethod
     def execute(self, plan: Any, done: Any, session: Session, cluster: Cluster) -> Any:
-        """Compute the tasks that the journal lacks; return what ``answer`` needs of all."""
+        """Compute the tasks that the journal lacks.
+
+        Parameters
+        ----------
+        plan : Plan
+        done : Done
+            What ``restore`` returned.
+        session : Session
+        cluster : Cluster
+
+        Returns
+        -------
+        object
+            The results of all tasks, as ``answer`` takes them.
+        """
 
     @abstractmethod
     def answer(self, plan: Any, computed: Any, session: Session, cluster: Cluster | None) -> Answer:
-        """Reduce what was computed to the answer, and write what it leaves.
+        """Reduce the results to the answer, and write its files.
 
-        ``cluster`` is None where a finished run is ``reusable``.
+        Parameters
+        ----------
+        plan : Plan
+        computed : object
+            What ``execute`` returned; for a finished run of a ``reusable`` command, what
+            ``restore`` did.
+        session : Session
+        cluster : Cluster or None
+            None for such a finished run.
         """
 
     @abstractmethod
     def summary_lines(self, record: Mapping[str, Any], path: Path) -> list[str]:
-        """Return the lines that sum up the finished run in a folder."""
+        """The lines that sum up the finished run in a folder."""
 
     def is_whole(self, record: Mapping[str, Any], plan: Any, done: Any) -> bool:
-        """Return whether a run is finished and none of its tasks is to be tried, or tried again."""
+        """Whether a run is finished and none of its tasks is to be tried, or tried again."""
         is_finished = record.get("status") == "finished" and not record.get("n_failed")
         return is_finished and not done.ended_early
 
 
 def run_job(job_class: type[Job[Any]], argv: Sequence[str]) -> Path:
-    """Carry out a run, new or resumed; give its folder, or after a dry run where it would be.
+    """Carry out a run, new or resumed.
+
+    Parameters
+    ----------
+    job_class : type
+        The command.
+    argv : sequence of str
+        Its options as they are typed.
+
+    Returns
+    -------
+    Path
+        The folder of the run; after a dry run, where it would be.
 
     Raises
     ------
@@ -335,7 +386,7 @@ def run_job(job_class: type[Job[Any]], argv: Sequence[str]) -> Path:
                 plan = plan.on(cluster)
                 entries = {**plan.entries, "identity": identity, "accepted": accepted}
                 session.begin(plan.options, argv, data, cluster, entries)
-                if cluster.recycling.is_on:  # however the session ends, the record has it
+                if cluster.recycling.is_on:  # so that the record has it however the session ends
                     recycled = session.folder.record.setdefault("recycled", [])
                     cluster.runner.recycler.recycled = recycled
                 with phase(write_line, "forecast   timing a few fits"):
@@ -377,9 +428,9 @@ def run_job(job_class: type[Job[Any]], argv: Sequence[str]) -> Path:
 def show_dry_run(
     job: Job[Any], plan: Plan[Any], session: Session, cluster_options: ClusterOptions
 ) -> None:
-    """Print what a run would do after its plan, and refuse what it would refuse."""
+    """Print what a run would do after its plan; raise the errors with which it would begin."""
     options, kind = plan.options, cluster_options.kind
-    # As far as this machine can tell: workers elsewhere say it when they are there.
+    # Only this machine can be asked now; workers elsewhere are asked once they run.
     if options.device == "gpu" and kind in ("local", "threads") and not visible_gpus():
         raise InputError(
             f"{opt('device', 'gpu')} needs a GPU, and this machine has none; use "
@@ -414,7 +465,10 @@ def show_dry_run(
 
 
 def exit_status(command: str, action: Callable[[], object]) -> int:
-    """Run ``action``, which may give a status; an error of the user's or an early end is a line."""
+    """Run ``action``; an error of the user's or an early end becomes one line and an exit status.
+
+    The status is 0 or the int that ``action`` returns, 2 for bad input, 1 for an early end.
+    """
     take_any_terminal()
     try:
         try:

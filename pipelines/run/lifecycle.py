@@ -1,7 +1,7 @@
-"""The life of a run: a session from its start, or its resumption, to its end.
+"""Sessions of a run: each lasts from the start of the run, or its resumption, to an end.
 
-A run that was stopped and resumed has several. Whatever ends a session early,
-its folder says so, and what was computed is in the journal.
+A run that was stopped and resumed has several. Whatever ends a session early, the run
+folder has the reason, and what was computed is in the journal.
 """
 
 from __future__ import annotations
@@ -50,23 +50,27 @@ class Data(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the content; a run is resumed on the same alone."""
+        """A digest of the content; a run is resumed only on data with the same one."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the data."""
+        """The metadata of the data, as JSON can hold them."""
 
 
 class FolderContents:
-    """What a command declares of its runs' folders.
+    """What a command declares about the contents of its run folders.
 
     Attributes
     ----------
     command : str
-        The module's name.
-    row : schema of a line of its journal, and of its table of cells
-    record : schema of its ``run.json``
-    files : patterns of what it leaves, beside what every command leaves, and is read again
-    model_files : patterns of the files that its model is read from
+        The name of the command's module.
+    row : type
+        Schema of the rows in its journal, and of its table of cells.
+    record : type
+        Schema of its ``run.json``.
+    files : tuple of str
+        Patterns of its own files that are read again later, beside those of every command.
+    model_files : tuple of str
+        Patterns of the files that its model is read from.
     """
 
     command: ClassVar[str]
@@ -76,12 +80,21 @@ class FolderContents:
     model_files: ClassVar[tuple[str, ...]] = ()
 
     def unfinished(self, path: Path, done: Collection[str]) -> str:
-        """Return what a run's folder has of a task that is not done; empty for nothing."""
+        """What a run's folder holds of tasks that are not done, in words; empty for nothing."""
         return ""
 
 
 class JournalWriter:
-    """Writes the tasks of a session to the journal as they end, and shows them."""
+    """Writes the tasks of a session to the journal as they end, and shows the progress.
+
+    Parameters
+    ----------
+    journal : Journal
+    progress : RunProgress
+    todo : sequence of tasks
+        Those that are known at the beginning.
+    tracking : Tracking, optional
+    """
 
     def __init__(
         self,
@@ -100,9 +113,15 @@ class JournalWriter:
         rows: Sequence[dict[str, Any]],
         files: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Write down a task with its rows, none where it failed whole, and digests of its files.
+        """Write a task that has ended to the journal; those of a batch are stored together.
 
-        Those of a batch are stored together.
+        Parameters
+        ----------
+        outcome : Outcome
+        rows : sequence of dict
+            None where the task failed as a whole.
+        files : mapping, optional
+            Digests of the files that the task left, by name.
         """
         name = outcome.task.name if outcome.part is None else outcome.part
         if name:
@@ -112,7 +131,7 @@ class JournalWriter:
         self._progress.advance(outcome.task, outcome.error is not None)
 
     def update(self, event: ProgressEvent, rows: Sequence[dict[str, Any]] = ()) -> None:
-        """Show how far a task is that goes on, and write down the rows it has by now."""
+        """Show how far a running task is, and write down the rows it has completed."""
         if rows:
             self._write(event.part, event, rows=rows)
         else:
@@ -129,12 +148,18 @@ class JournalWriter:
         *,
         at_least: bool = False,
     ) -> None:
-        """Take up further tasks, beside those that wait.
+        """Take up further tasks.
 
         Parameters
         ----------
-        left : seconds for all
-        at_least : whether there may be more that are not known yet
+        tasks : sequence of tasks
+            Those that are taken up.
+        waiting : sequence of tasks, optional
+            Known tasks that are taken up later; the progress counts them already.
+        seconds_left : float, default inf
+            Time that all of them have.
+        at_least : bool, default False
+            Whether there may be more tasks that are not known yet.
         """
         self._tasks.update((task.name, task) for task in tasks)
         self._cost += sum(task.cost for task in tasks)
@@ -142,7 +167,7 @@ class JournalWriter:
         self._progress.expect(len(self._tasks) + len(waiting), cost, seconds_left, at_least)
 
     def best(self, text: str) -> None:
-        """Show what is best by now."""
+        """Show the best candidate so far."""
         self._progress.best(text)
 
     def _write(self, name: str, event: Outcome[Any] | ProgressEvent, **entries: Any) -> None:
@@ -161,17 +186,21 @@ class JournalWriter:
 
 @dataclass(frozen=True)
 class Session:
-    """A run's folder that no other process writes.
+    """A session of a run, which holds the run's folder: no other process writes to it.
 
     Attributes
     ----------
     folder : RunFolder
     journal : Journal
-    echo : function of one line
-    identity : of ``pipelines.run.identity``, what decides the results of this session
-    tracking : loggers of the run
-    files : patterns of what the command leaves and is read again
-    began : as ``time.monotonic`` has it
+    echo : function of one line of text
+    identity : Identity
+        What decides the results of this session; see ``pipelines.run.identity``.
+    tracking : Tracking
+        The loggers of the run.
+    files : tuple of str
+        As in ``FolderContents``.
+    began : float
+        When the session began, by ``time.monotonic``.
     """
 
     folder: RunFolder
@@ -184,7 +213,7 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """The path of the run folder; FolderLost where something else may be there by now."""
+        """The path of the run folder; raises FolderLost if something else may be there by now."""
         self.journal.check()
         return self.folder.path
 
@@ -201,18 +230,29 @@ class Session:
         lasting: Iterable[str] = (),
         candidates: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Compare what decided an earlier run's results with what does now; say what is accepted.
+        """Compare what decided an earlier run's results with what decides them now.
 
         Parameters
         ----------
-        what : the option that names the run, and its folder
-        was : ``run.json`` of that run
-        lasting : options whose files may not change
-        candidates : options that may name others
+        option : str
+            The option that names the earlier run, with its folder, for messages.
+        earlier_record : mapping
+            ``run.json`` of that run.
+        options : RunOptions
+        lasting : iterable of str
+            Options whose files may not change, even if changes are accepted.
+        candidates : iterable of str
+            Options that may name other candidates than before.
 
         Returns
         -------
-        what was accepted, for ``run.json``
+        list of dict
+            The changes that were accepted, for ``run.json``.
+
+        Raises
+        ------
+        InputError
+            There are changes, and they are not accepted or cannot be.
         """
         identity, is_whole = recorded_identity(earlier_record, self.identity)
         changes = differences(identity, self.identity, candidates)
@@ -240,7 +280,7 @@ class Session:
         return [{"time": iso_now(), "run": option, "changed": changes}]
 
     def say_changed(self) -> None:
-        """Say what has changed since a finished run, whose answer is of what was there before."""
+        """Warn of changes since a run was finished: its answer is from before them."""
         identity, _ = recorded_identity(self.record, self.identity)
         if words := describe_changes(differences(identity, self.identity)):
             self.echo(
@@ -256,7 +296,18 @@ class Session:
         cluster: Cluster,
         metadata: Mapping[str, Any],
     ) -> None:
-        """Write what is known of the run before its first task, and say how to watch it."""
+        """Write what is known of the run before its first task, and say how to watch it.
+
+        Parameters
+        ----------
+        options : RunOptions
+        argv : sequence of str
+            The options as they were typed.
+        data : Data
+        cluster : Cluster
+        metadata : mapping
+            Further entries of ``run.json``.
+        """
         self.journal.check()
         workers, record = cluster.workers, self.record
         worker_count = f"{len(workers)} worker" + "s" * (len(workers) != 1)
@@ -319,14 +370,14 @@ class Session:
     def journal_writer(
         self, cluster: Cluster, todo: Sequence[TaskDescription]
     ) -> Iterator[JournalWriter]:
-        """Open what the tasks ``todo`` are given to as they come back."""
+        """The writer for outcomes of the tasks ``todo``, while their progress is shown."""
         runner, cost = cluster.runner, sum(task.cost for task in todo)
         quiet = self.echo is quiet_echo
         with show_progress(len(todo), cost, quiet, runner.presence) as progress:
             yield JournalWriter(self.journal, progress, todo, self.tracking)
 
     def finish(self, metadata: Mapping[str, Any]) -> None:
-        """Write the answer."""
+        """Write the answer to ``run.json``, with times, memory and digests of the whole run."""
         from pipelines.run_folder.reading import recorded_tasks
         from pipelines.run_folder.work_time import busy_fraction, compile_seconds, peaks, workers_of
 
@@ -356,18 +407,32 @@ def open_session(
     identity: Identity = MappingProxyType({"inputs": {}, "versions": {}}),
     loggers: Mapping[str, RunLogger] = MappingProxyType({}),
 ) -> Iterator[Session]:
-    """Take hold of a run's folder until the session ends; of a dry run, look at it.
+    """Hold a run's folder until the session ends; a dry run only looks at it.
 
-    Whatever ends the session early, ``run.json`` says so, and the error what is saved and how to
-    go on.
+    If the session ends early, ``run.json`` has the reason, and the error says what is saved and
+    how to resume.
+
+    Parameters
+    ----------
+    job : FolderContents
+    options : RunOptions
+    echo : function of one line of text
+    identity : Identity
+        What decides the results of this session.
+    loggers : mapping of str to RunLogger
+        By their names and targets.
+
+    Yields
+    ------
+    Session
 
     Raises
     ------
     InputError, ClusterError
-        Nothing was begun, and a folder that was made for it is gone again; or the folder
-        is another's.
+        Nothing was begun, and a folder that was made for the run is removed again; or the folder
+        belongs to another run.
     RunStopped
-        The session ended early, for the reason the message gives.
+        The session ended early, for the reason in the message.
     """
     held_folder = hold(
         job.command, options.results, options.resume, not options.dry_run, job.row, job.record
@@ -420,7 +485,7 @@ def open_session(
         # On a full disk this fails too: the journal stands, and that is what counts.
         with suppress(OSError):
             files = digests_read_again(folder.path, job.files)
-            files.pop(JOURNAL, None)  # of its lines, each that is damaged costs its own task
+            files.pop(JOURNAL, None)  # it needs no digest: a damaged line costs its own task only
             folder.update(
                 status="stopped", reason=reason, wall_seconds=folder.wall_seconds, files=files
             )

@@ -1,4 +1,4 @@
-"""Rows of a new table, or images, for a stored model, and its predictions of them, on disk."""
+"""New rows for a stored model, from a table or from images, and the table of its predictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def record_of(run: Path, command: str, record_class: type[AnyRecord]) -> AnyRecord:
-    """Return the record of a run, by the schema that its command declares."""
+    """The record of a run of ``command``, by the schema that the command declares.
+
+    Raises
+    ------
+    InputError
+        It is no run, or a run of another command.
+    """
     _, record = read_record(run, Record)
     if record.command != command:
         raise InputError(
@@ -43,19 +49,25 @@ class NewRows:
 
     Attributes
     ----------
-    path : of the table; of images, what names the file of their answers
-    X : float64 array of shape (n_answered, n_features), or the DataFrame of a table with
-        categories or missing cells
+    path : Path
+        Of the table; for images, what the file of their predictions is named after.
+    X : float64 array of shape (n_answered, n_features), or DataFrame
+        A DataFrame for a table with categories or missing cells; uint8 for images.
     answered : int array of shape (n_answered,)
-        Numbers of the rows, from 0; one with a missing cell has no answer where the run
-        dropped such rows, and an image that cannot be read has none.
-    n_rows : all there are
-    target : name of the column that was learned
-    truth : its text of shape (n_answered,), or None where the table lacks the column
+        Indices of the rows in ``X``. A row with a missing cell is not among them if the run
+        dropped such rows, nor is an image that cannot be read.
+    n_rows : int
+        Number of all rows.
+    target : str
+        The name of the column that was learned.
+    truth : object array of shape (n_answered,), optional
+        The text in that column; None if the table lacks it.
     ids : DataFrame of shape (n_rows, n_ids)
-        The columns that the run left out as ids, those that are there; the paths of images.
-    unreadable : what is wrong with the images that have no answer
-    notes : what was left out, cut off, converted or taken as missing
+        Those columns of the table that the run left out as ids; for images their paths.
+    unreadable : tuple of str, optional
+        What is wrong with each image that cannot be read; None for a table.
+    notes : tuple of str
+        What was left out, cut off, converted or taken as missing.
     """
 
     path: Path
@@ -70,7 +82,7 @@ class NewRows:
 
     @classmethod
     def of_images(cls, form: ImageFormat, images: Iterable[Path]) -> Self:
-        """Read images in the form of those of a run; ``X`` has their pixels, as uint8."""
+        """Read images and convert them to the format that a run learned from."""
         import pandas as pd
 
         (paths, notes), numbers_read, rows, unreadable = files_of(images), [], [], []
@@ -96,17 +108,26 @@ class NewRows:
 
     @property
     def images(self) -> list[Path]:
-        """The images that are answered."""
+        """The paths of the images in ``X``."""
         return [Path(self.ids["image"].iloc[number]) for number in self.answered]
 
     @classmethod
     def read(cls, run: Path, record: Record, path: Path) -> Self:
-        """Find the columns of a run in another table, by name.
+        """Read the columns of a run's table out of another table, by name.
+
+        Parameters
+        ----------
+        run : Path
+            The folder of the run, for messages.
+        record : Record
+            Its ``run.json``.
+        path : Path
+            The file of the other table.
 
         Raises
         ------
         InputError
-            The run is not one of a table, the file cannot be read, or lacks a column.
+            The run is not on a table, or the file cannot be read or lacks a column.
         """
         import pandas as pd
 
@@ -128,7 +149,7 @@ class NewRows:
             frame, source = read_frame(path, header=True, **reading)  # names that look like a row
         if source.cells and metadata.without_header and metadata.target.isdecimal():
             n_known = len(metadata.numbers) + len(metadata.categories) + len(metadata.left_out)
-            if len(frame.columns) == n_known:  # the target is not there: those after it move on
+            if len(frame.columns) == n_known:  # without the target, the columns after it move up
                 column_numbers = (str(number) for number in range(1, n_known + 2))
                 old_names, new_names = (
                     list(map(str, frame)),
@@ -177,7 +198,7 @@ class NewRows:
 
     @property
     def numbers(self) -> np.ndarray | None:
-        """The truth as float64; NaN of text that is no number, which tells nothing."""
+        """The truth as float64, with NaN where the text is no number."""
         import pandas as pd
 
         if self.truth is None:
@@ -185,17 +206,20 @@ class NewRows:
         return pd.to_numeric(pd.Series(self.truth), errors="coerce").to_numpy(np.float64)
 
     def table(self, answer: np.ndarray, further_columns: Mapping[str, Any]) -> pd.DataFrame:
-        """The answers, a row for each row of the table: ``row``, the ids, ``predicted``, ``more``.
+        """The predictions as a table, a row for each of ``n_rows``.
+
+        Columns are ``row`` from 1, the ids, ``predicted`` and ``further_columns``.
 
         Parameters
         ----------
-        answer : labels or numbers, of shape (n_answered,)
-        more : further columns, of shape (n_answered,)
+        answer : array of shape (n_answered,)
+            Labels or numbers.
+        further_columns : mapping of str to array of shape (n_answered,)
         """
         import pandas as pd
 
         table = pd.DataFrame({"predicted": answer, **further_columns}, index=self.answered)
-        if len(table) < self.n_rows:  # an empty cell makes no number a float, and no flag text
+        if len(table) < self.n_rows:  # or an empty cell would make ints floats, and flags text
             table = table.convert_dtypes(
                 infer_objects=False, convert_string=False, convert_floating=False
             )
@@ -213,17 +237,30 @@ class NewRows:
         output: Path | None,
         further_columns: Mapping[str, Any],
     ) -> list[str]:
-        """Write a line for each row of the table; return the lines for the console.
+        """Write the table of predictions to a file.
 
-        Columns are ``row``, counted from 1 as in error messages, the ids, and ``predicted``.
+        Its rows are counted from 1, as in error messages.
 
         Parameters
         ----------
-        classes : labels of shape (n_classes,); None where the target is numbers
-        predicted : of shape (n_answered,), class codes or numbers
-        output : .csv or .parquet file, or a folder for NAME-predictions.csv; by default that of
-            the table
-        more : further columns, of shape (n_answered,)
+        classes : array of shape (n_classes,) or None
+            Labels; None for a regression.
+        predicted : array of shape (n_answered,)
+            Class codes or numbers.
+        output : Path or None
+            A .csv or .parquet file, or a folder for NAME-predictions.csv; by default the folder
+            of the table.
+        further_columns : mapping of str to array of shape (n_answered,)
+
+        Returns
+        -------
+        list of str
+            Lines for the terminal.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
         """
         answer = predicted if classes is None else classes[predicted]
         lines, against = [], f"against column {short(self.target)}"
@@ -293,12 +330,16 @@ class NewRows:
 
 
 def class_columns(prefix: str, classes: Iterable[Any], values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return ``kind_CLASS`` for each class.
+    """A column of values for each class, named ``PREFIX_CLASS``.
 
     Parameters
     ----------
-    values : of shape (n_rows, n_classes); of two classes also the decision values of the second,
-        of shape (n_rows,)
+    prefix : str
+        Such as "probability".
+    classes : iterable of labels
+    values : array of shape (n_rows, n_classes) or (n_rows,)
+        Of one dimension: the decision values of the second of two classes; those of the first
+        are their negatives.
     """
     if values.ndim == 1:
         values = np.column_stack([-values, values])
@@ -308,7 +349,7 @@ def class_columns(prefix: str, classes: Iterable[Any], values: np.ndarray) -> di
 def _refuse_other_units(
     X: pd.DataFrame, learned: Mapping[str, str], units: Mapping[str, str], path: Path
 ) -> None:
-    """Raise InputError where the numbers of a column are in another unit than those learned."""
+    """Raise InputError if the numbers of a column are in another unit than those learned."""
     for name in X.columns:
         unit, new_unit = learned.get(name, ""), units.get(name, "")
         if new_unit != unit and X[name].notna().any():
@@ -323,7 +364,7 @@ def _refuse_other_units(
 
 
 def _filled_in(X: pd.DataFrame) -> list[str]:
-    """What is said of columns that lack values, which are filled in as those of the run were."""
+    """Notes on columns with missing values, which are imputed as the run imputed its own."""
     notes = []
     for name in X.columns:
         if n := int(X[name].isna().sum()):
@@ -333,7 +374,7 @@ def _filled_in(X: pd.DataFrame) -> list[str]:
 
 
 def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what is said of levels that the table of the run lacks."""
+    """Notes on levels that the table of the run did not have."""
     notes = []
     for name, levels in learned.items():
         new_cells = X[name][X[name].notna() & ~X[name].isin(levels)]
@@ -347,5 +388,5 @@ def _new_levels(X: pd.DataFrame, learned: Mapping[str, Sequence[str]]) -> list[s
 
 
 def _harmless(cell: Any) -> Any:
-    """Return a cell that no spreadsheet executes: an apostrophe is put before a formula."""
+    """A cell that no spreadsheet executes: a formula gets an apostrophe in front."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

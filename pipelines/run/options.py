@@ -1,6 +1,6 @@
 """Options of a command: declared once, as a field of a dataclass.
 
-The flag, its parsing, the help, the check and the place in ``run.json`` all
+The flag, its parsing, the help, the check and the entry in ``run.json`` all
 follow from the field.
 """
 
@@ -30,7 +30,8 @@ class Rule:
     ----------
     text : str
         As help and docstrings say it.
-    check : function of a value, returns the part of the rule that it breaks, or None
+    check : function of a value
+        Returns the part of the rule that the value breaks, or None.
     """
 
     text: str
@@ -38,7 +39,7 @@ class Rule:
 
 
 def rule(text: str, holds: Callable[[Any], bool]) -> Rule:
-    """Return a rule that is said in the same words wherever it is broken."""
+    """A rule with one message, which is its text, for all values that break it."""
     return Rule(text, lambda value: None if holds(value) else text)
 
 
@@ -60,18 +61,34 @@ def option(
     code: Callable[[Any], Sequence[str]] | None = None,
     positional: bool = False,
 ) -> Any:
-    """Return a dataclass field that is a command-line option.
+    """A dataclass field that is a command-line option.
 
-    A ``path`` is
-    ``"folder"``, or ``"file"`` for what may be the name of one, whose content decides results;
-    ``"data"`` if that is in the fingerprint of the data. It is made
-    absolute, so that a run can be resumed from anywhere. With ``nargs="+"`` an option takes
-    one value or more, and may be given more than once.
-    ``changes_results`` is False for what only decides where and how a run is
-    carried out: such an option may differ when a run is resumed. ``python`` is False for what
-    has no meaning as a keyword of a function. ``code`` names what a value would have run: objects
-    as ``pipelines.data.user_code`` has them, a file of commands, or an address to trust.
-    ``positional`` is of ``argument``.
+    Parameters
+    ----------
+    default : object
+    help : str
+    parse : function of a str, default str
+    rule : Rule, optional
+    choices : sequence of str, optional
+    metavar : str or tuple of str, optional
+        What the help calls the value.
+    nargs : int or str, optional
+        As in argparse. With ``"+"`` an option takes one value or more, and may be typed more than
+        once.
+    changes_results : bool, default True
+        False for an option that only decides where and how a run is carried out. It may differ
+        when the run is resumed.
+    path : {"folder", "file", "data"}, optional
+        What the value is a path of: a folder; what may be a file whose content decides results;
+        or what may be a file whose content is in the fingerprint of the data. It is made absolute,
+        so that a run can be resumed from any folder.
+    python : bool, default True
+        False for an option that has no meaning as a keyword of a function.
+    code : function of a value, optional
+        Names what the value would run: objects as in ``pipelines.data.user_code``, a file of
+        commands, or an address to trust.
+    positional : bool, default False
+        True for an ``argument``.
     """
     metadata = {
         "help": help,
@@ -92,17 +109,23 @@ def option(
 def argument(
     metavar: str, help: str, *, default: Any = dataclasses.MISSING, takes_several: bool = False
 ) -> Any:
-    """Return a dataclass field that is a path which stands on the command line without a flag.
+    """A dataclass field that is a path on the command line without a flag.
 
-    It must be given if it has no default; with ``list_option`` it is a tuple of one path or more.
+    It is required if it has no default; with ``takes_several`` it is a tuple of one path or more.
     Messages name it by its ``metavar``, and it stays as it was typed.
+
+    Parameters
+    ----------
+    metavar, help : str
+    default : object, optional
+    takes_several : bool, default False
     """
     nargs = "*" if takes_several else "?"
     return option(default, help, parse=Path, metavar=metavar, nargs=nargs, positional=True)
 
 
 def at_least(minimum: float, maximum: float = math.inf) -> Rule:
-    """Return the rule that a number is between ``minimum`` and ``maximum``."""
+    """The rule that a number is at least ``minimum`` and at most ``maximum``."""
 
     def check(value: float) -> str | None:
         if not value >= minimum:
@@ -116,12 +139,12 @@ def at_least(minimum: float, maximum: float = math.inf) -> Rule:
 finite = rule("a finite number", math.isfinite)
 positive = rule("above 0 and below 1000000", lambda value: 0 < value < 1e6)
 
-# What float64 can hold of C and gamma, and of their products.
+# Within these bounds float64 holds C, gamma and their products.
 increasing_log10 = rule(
     "two numbers between -30 and 30, the smaller first",
     lambda bounds: -30 <= bounds[0] <= bounds[1] <= 30,
 )
-number = partial(option, parse=int, rule=at_least(1), metavar="N")  # a whole one
+number = partial(option, parse=int, rule=at_least(1), metavar="N")  # an integer
 real = partial(option, parse=float, rule=finite, metavar="NUMBER")
 list_option = partial(option, nargs="+")
 fraction = partial(
@@ -130,7 +153,7 @@ fraction = partial(
 
 
 def python_options(options_class: type[Any]) -> list[dataclasses.Field[Any]]:
-    """Return the options that a command has from Python, too, in the order of its help."""
+    """The options that a command also has from Python, in the order of its help."""
     fields = [field for field in dataclasses.fields(options_class) if field.metadata["python"]]
     groups = ordered_groups([group_of(options_class, field.name) for field in fields])
     return sorted(fields, key=lambda field: groups.index(group_of(options_class, field.name)))
@@ -141,12 +164,12 @@ def _is_argument(field: dataclasses.Field[Any]) -> bool:
 
 
 def _name(field: dataclasses.Field[Any]) -> str:
-    """Return the flag of an option; of an argument what the help calls it."""
+    """The flag of an option; of an argument without a flag, its name in the help."""
     return str(field.metadata["metavar"]) if _is_argument(field) else flag_of(field.name)
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An argparse parser whose errors are one line, and help with a misspelt flag."""
+    """An argparse parser that raises its errors as an InputError of one line."""
 
     def error(self, message: str) -> NoReturn:
         message = message.removeprefix("argument ")
@@ -156,7 +179,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 class _ShowVersion(argparse.Action):
-    """Prints the version and exits; it is looked up only where that is asked for."""
+    """Prints the version and exits; the version is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> NoReturn:
         from importlib.metadata import version
@@ -168,7 +191,18 @@ class _ShowVersion(argparse.Action):
 def make_parser(
     options: type[Any], command: str, description: str, uses: Sequence[str]
 ) -> OneLineParser:
-    """The parser of a command's options; ``uses`` are the examples that ``--help`` ends with."""
+    """The command-line parser of a command.
+
+    Parameters
+    ----------
+    options : type
+        The dataclass whose fields are the options.
+    command : str
+    description : str
+        The beginning of ``--help``.
+    uses : sequence of str
+        Options of the example calls that ``--help`` ends with.
+    """
     fields = dataclasses.fields(options)
     arguments = list(filter(_is_argument, fields))
     examples = [f"  {program(command)} {use}" for use in uses]
@@ -184,7 +218,7 @@ def make_parser(
     )
     # argparse alone takes -1e-3 for a flag, and a list that begins so.
     parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(,.*)?$")
-    argument_group = parser.add_argument_group("arguments")  # not shown where it has none
+    argument_group = parser.add_argument_group("arguments")  # not shown if it is empty
     for field in arguments:
         words = {name: field.metadata[name] for name in ("metavar", "nargs", "help")}
         argument_group.add_argument(field.name, **words)
@@ -206,7 +240,7 @@ def make_parser(
             choices=metadata["choices"],
             metavar=metadata["metavar"],
             nargs=metadata["nargs"],
-            help=text.replace("%", "%%"),  # argparse would fill in what follows the sign
+            help=text.replace("%", "%%"),  # argparse formats the help with %
         )
     groups[group_names[-1]].add_argument("-h", "--help", action="help", help="show this and exit")
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=argparse.SUPPRESS)
@@ -221,7 +255,7 @@ def _in_usage(field: dataclasses.Field[Any]) -> str:
 
 
 def check_options(options: Any) -> None:
-    """Check every option by its rule, then options against each other by their ``check``.
+    """Check every option against its rule, then options against each other by their ``check``.
 
     Raises
     ------
@@ -247,12 +281,25 @@ def parse_options(
     argv: Sequence[str] | None,
     uses: Sequence[str] = (),
 ) -> tuple[Chosen, dict[str, Any]]:
-    """Read a command line; ``uses`` are the examples that ``--help`` ends with.
+    """Read a command line.
+
+    Parameters
+    ----------
+    options_class : type
+        The dataclass whose fields are the options.
+    command : str
+    description : str
+        The beginning of ``--help``.
+    argv : sequence of str or None
+        Words as they are typed; None for those of this process.
+    uses : sequence of str, optional
+        Options of the example calls that ``--help`` ends with.
 
     Returns
     -------
-    options : the dataclass, checked
-    given : dict of the options that stood on the command line
+    options : instance of ``options_class``, checked
+    typed_options : dict
+        The options on the command line, with their values.
 
     Raises
     ------
@@ -313,30 +360,30 @@ def _absolute(value: Any, path: str) -> Any:
 
 
 def as_text(value: Any, between: str = " ") -> str:
-    """Return an option's value as it is typed; ``between`` stands between those of several."""
+    """The value of an option as it is typed; ``between`` separates several values."""
     return between.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def group_of(options_class: type[Any], name: str) -> str:
-    """Return the group of an option: that of its dataclass, else that of the command."""
+    """The group of an option: that of the dataclass that declares it, else the command's."""
     owner = next(base for base in options_class.__mro__ if name in get_annotations(base))
     return str(vars(owner).get("group") or vars(options_class).get("group", "options"))
 
 
 def ordered_groups(groups: Sequence[str]) -> list[str]:
-    """Return groups, each once: the task's, the command's own, where and how it is run."""
+    """Groups, each once, in the order of the help: data, the command's own, cluster, run."""
     order = {"data": -1, "cluster": 1, "run": 2}
     return sorted(dict.fromkeys(groups), key=lambda group: order.get(group, 0))
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Lines as wide as the terminal that break between words, and nowhere else."""
+    """Help in lines as wide as the terminal, broken between words and nowhere else."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrap_text(text, width)
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """Return the lines of a text, which is cut between its words."""
+    """The lines of a text that is broken between words only."""
     text = " ".join(text.split())
     return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)

@@ -1,7 +1,7 @@
 """Tasks and their outcomes.
 
-A task is anything with a ``name`` and a ``cost``; the work is a plain function
-``work(shared, task)``. ``shared`` is scattered once and stays on the workers.
+A task is any object with a ``name`` and a ``cost``. Its work is a plain function
+``work(shared, task)``; ``shared`` is scattered once and stays on the workers.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from pipelines.run.events import Line, ProgressReporter
 
 
 class TaskDescription(Protocol):
-    """A task's description; hashable."""
+    """The description of a task; hashable."""
 
     @property
     def name(self) -> str:
-        """The name on the dashboard; no two tasks of a run share it."""
+        """The name on the dashboard, unique within a run."""
 
     @property
     def cost(self) -> float:
-        """Predicted, in any unit of time."""
+        """The predicted duration, in any unit of time."""
 
 
 AnyTask = TypeVar("AnyTask", bound=TaskDescription)
-Work = Callable[..., Any]  # (shared, task); see ``event`` on ``report``
+Work = Callable[..., Any]  # (shared, task); see ``events`` on ``report``
 
 
 class TaskEndedError(RuntimeError):
-    """Code of the user's ended a task by something that is not an error, such as ``sys.exit``."""
+    """User code ended a task by something other than an error, such as ``sys.exit``."""
 
 
 def is_urgent(task: Any) -> bool:
-    """Whether a task goes before all that waits, as it ends a piece of work."""
+    """Whether a task goes before all waiting ones, as it completes a piece of work."""
     return getattr(task, "is_urgent", False)
 
 
@@ -54,21 +54,41 @@ def is_urgent(task: Any) -> bool:
 class Outcome(Generic[AnyTask]):
     """The outcome of a task: its result, or the error of its last attempt.
 
-    ``part`` is what its rows are called where others were told before: the name that a task
-    of them alone would have, empty where there are none; None for the task's own. ``cost`` is
-    what was predicted of that part. ``memory`` is what ``peak_memory`` says of its worker.
-    ``exception`` is what the last attempt raised; None where its worker died. ``memory_after`` is
-    the bytes that the worker's process held after the task; None where nobody asked. ``has_next``
-    says that others of its batch follow at once.
+    Attributes
+    ----------
+    task : task
+    result : object
+        What the work function returned; the list of its rows if it is a generator.
+    error : str, optional
+        The error in one line.
+    worker : str
+        Address of the worker.
+    started : float
+        Seconds since the epoch.
+    seconds, compile_seconds : float
+        How long the task took, and how much of that it compiled.
+    part : str, optional
+        The name of the rows if a progress event had others of the task before: the name that a
+        task of these rows alone would have, empty if there are none. By default the task's name.
+    cost : float, optional
+        The predicted cost of that part.
+    memory : mapping of str to int
+        From ``peak_memory``, of the worker.
+    exception : BaseException, optional
+        What the last attempt raised; None if its worker died.
+    memory_after : int, optional
+        Bytes that the worker's process held after the task; None if nobody asked.
+    has_next : bool
+        Whether another outcome of the same batch follows at once.
     """
 
     task: AnyTask
     result: Any = None
     error: str | None = None
     worker: str = ""
-    started: float = 0.0  # seconds since the epoch
+    started: float = 0.0
     seconds: float = 0.0
-    compile_seconds: float = 0.0  # of these
+    compile_seconds: float = 0.0
     part: str | None = None
     cost: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -85,11 +105,31 @@ def run_measured(
     memory_held: Callable[[], int | None] | None = None,
     placed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run the task; return its result, with where and when it was computed.
+    """Run a task, and note where, when and how long.
 
-    With a ``line`` the work can tell how far it is, and with ``memory_held`` the result says what
-    the process holds after it. ``placed`` is what a task ``place`` made. What numba finds in its
-    cache it does not compile; that is so from the second run on.
+    Functions that numba finds in its cache are not compiled. From the second run on these are all.
+
+    Parameters
+    ----------
+    work : function of ``shared`` and a task
+    shared : object or SharedData
+    task : task
+    line : function without arguments, optional
+        Returns the function that sends a progress message.
+    memory_held : function without arguments, optional
+        Returns the bytes that this process holds; called after the task.
+    placed : mapping, optional
+        What the task ``place`` returned: the data on the GPU of this worker.
+
+    Returns
+    -------
+    dict
+        The keywords of an ``Outcome``.
+
+    Raises
+    ------
+    TaskEndedError
+        User code raised ``SystemExit``, or in a thread anything else that is not an Exception.
     """
     if isinstance(shared, SharedData):
         if shared.data is not None and placed:
@@ -106,10 +146,11 @@ def run_measured(
                 result = _collect(work(shared, task), reporter)
             else:
                 result = work(shared, task, **({"report": reporter} if reporter else {}))
-        except SystemExit as error:  # code of the user's ends its task, not the worker
+        except SystemExit as error:  # user code may end its task, but not the worker
             raise TaskEndedError(f"the task ended Python with {error!r}") from None
         except BaseException as error:
-            # Nobody interrupts a thread: it is the user's code, and Dask would wait for ever.
+            # In a thread this comes from user code, as no signal interrupts a thread. Dask would
+            # wait for ever for a task that raised it.
             if isinstance(error, Exception) or current_thread() is main_thread():
                 raise
             raise TaskEndedError(f"the task raised {error_line(error)}") from None
@@ -125,9 +166,9 @@ def run_measured(
 
 
 def _collect(results: Generator[Any], reporter: ProgressReporter | None) -> list[Any]:
-    """Return what work yields but its progress, which is reported with the rows before it."""
+    """The rows that a work function yields; its progress is reported with the rows before it."""
     rows, n_reported = list[Any](), 0
-    with closing(results):  # what it holds is let go of at once, even where reporting fails
+    with closing(results):  # it frees what it holds at once, even if reporting fails
         for result in results:
             if not isinstance(result, Progress):
                 rows.append(result)
@@ -139,10 +180,15 @@ def _collect(results: Generator[Any], reporter: ProgressReporter | None) -> list
 
 @contextmanager
 def report_compilation(report: Callable[[int], None] | None) -> Iterator[Any]:
-    """Yield a numba timer of compilation, and call ``report`` with how many functions are begun.
+    """Time numba's compilation in the block, and report how many functions have begun to compile.
 
-    And with 0 where none is compiled any more. Of ours alone. What numba finds in its cache it does
-    not compile; then it is never called. Where it is called, ``svm.compiled`` does not log that.
+    ``report`` gets that number, of this program's functions alone, and 0 once none compiles any
+    more. It is not called for functions that numba finds in its cache. With ``report`` the log of
+    ``pipelines.svm.compiled`` is off in the block.
+
+    Yields
+    ------
+    numba.core.event.TimingListener
     """
     from numba.core.event import TimingListener, install_listener
 
@@ -159,7 +205,7 @@ def report_compilation(report: Callable[[int], None] | None) -> Iterator[Any]:
         def on_end(self, event: Any) -> None:
             super().on_end(event)
             if report is not None and self.n and not self._depth:
-                report(0)  # what follows, the solving, may tell nothing for long
+                report(0)  # the solving that follows may report nothing for long
 
     logger, silent = logging.getLogger("pipelines.svm.compiled"), logging.Filter("nothing")
     if report is not None:
@@ -174,7 +220,7 @@ def report_compilation(report: Callable[[int], None] | None) -> Iterator[Any]:
 def without_compilation(
     rows: list[dict[str, Any]], seconds: float, compile_seconds: float
 ) -> list[dict[str, Any]]:
-    """Take the seconds of compiling off the times of a task's rows, which shared them."""
+    """Rows of a task whose times are scaled down to the part that was no compilation."""
     if not compile_seconds or not seconds:
         return rows
     fraction = max(0.0, 1 - compile_seconds / seconds)
@@ -183,8 +229,8 @@ def without_compilation(
 
 
 def _worker() -> Any:
-    """Return the worker this runs on, or None."""
-    if "distributed" not in sys.modules:  # then this is no worker, and need not import it
+    """The Dask worker that runs this, or None."""
+    if "distributed" not in sys.modules:  # no worker then, and its import takes time
         return None
     from distributed import get_worker
 
@@ -195,8 +241,8 @@ def _worker() -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as one short line for a row's status."""
-    if is_out_of_memory(error):  # and in its own words how many bytes were asked for
+    """An exception as one short line, for the status of a row."""
+    if is_out_of_memory(error):  # its own words may have the bytes that were asked for
         return f"{OUT_OF_MEMORY}: {error_line(error)}" if str(error) else OUT_OF_MEMORY
     if type(error).__name__ == "KilledWorker":
         return f"its worker died {error.allowed_failures + 1} times"  # type: ignore[attr-defined]

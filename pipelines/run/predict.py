@@ -1,4 +1,4 @@
-"""``COMMAND predict RUN``: the model of a run is asked about rows of a table, or about images."""
+"""``COMMAND predict RUN``: predict the rows of a table, or images, with the model of a run."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from pipelines.run.new_rows import NewRows
     from pipelines.run_folder.record import Record
 
-SHOWN = 20  # images on the console, and in figures
+SHOWN = 20  # images listed on the terminal, and shown in figures
 RULE_OF_IMAGES = (
     "Photographs are resized and cropped like the training images. Drawings and handwriting are "
     "converted to greyscale, and images with a light background are inverted if the training "
     "images have a dark one; what is drawn is then scaled, thickened and centred like theirs."
 )
-TABLES = (".csv", ".parquet")  # what tables of answers end in
+TABLES = (".csv", ".parquet")  # suffixes that a table of predictions may have
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """Options of ``predict``; a command whose models can be asked more has a subclass.
+    """Options of ``predict``; a command with further ones has a subclass.
 
-    Its ``description`` is what the help begins with. A command that ``has_figures`` of images puts
-    them into the folder of ``output``, which is made for them.
+    The help begins with ``description``. A command that ``has_figures`` of images puts them into
+    the folder ``output``, which is made for them.
     """
 
     description: ClassVar[str] = (
@@ -69,7 +69,7 @@ class PredictOptions:
     )
 
     def check(self) -> None:
-        """Refuse both or neither of a table and images, and an output that is no table's."""
+        """Refuse both or neither of a table and images, and an output that can be no table."""
         if (self.table is None) == (not self.image):
             raise InputError(
                 "predict needs a TABLE or --image, one of them; --help lists the options"
@@ -85,15 +85,20 @@ class PredictOptions:
 
 @dataclass(frozen=True, eq=False)
 class ModelAnswer:
-    """What a model says of rows.
+    """What a model predicts for rows.
 
     Attributes
     ----------
-    classes : labels of shape (n_classes,); None where the target is numbers
-    predicted : of shape (n_rows,), class codes or numbers
-    columns : further columns of the table of answers, of shape (n_rows,)
-    of_images : lines on single images; by default the classes of the first
-    remarks : lines after all others
+    classes : array of shape (n_classes,) or None
+        Labels; None for a regression.
+    predicted : array of shape (n_rows,)
+        Class codes or numbers.
+    columns : mapping of str to array of shape (n_rows,)
+        Further columns of the table of predictions.
+    of_images : sequence of str, optional
+        Lines on single images; by default the classes of the first ones.
+    remarks : sequence of str
+        Lines that come after all others.
     """
 
     classes: np.ndarray | None
@@ -113,8 +118,13 @@ def main(
 
     Parameters
     ----------
-    kind : of the options
-    predict_rows : what the command has of that name, see ``Job``
+    command : str
+    options_class : type
+        The dataclass whose fields are the options.
+    predict_rows : function of rows and options
+        ``predict_rows`` of the command, see ``Job``.
+    argv : sequence of str
+        Words as they are typed.
 
     Returns
     -------
@@ -175,10 +185,10 @@ def _rows_of_table(run: Path, record: Record, table: Path) -> NewRows:
 
     try:
         return NewRows.read(run, record, table)
-    except InputError as error:  # of the readers, which know files as data sets
+    except InputError as error:  # readers of tables take the file for a data set
         words = error.flagged().replace("--dataset", "TABLE")
         problem, _, way_out = words.rpartition("; ")
-        if problem and "--" in way_out:  # what a run could have been told, predict cannot
+        if problem and "--" in way_out:  # an option of the run, which predict does not have
             words = f"{problem}; correct TABLE, or leave such rows out"
         raise InputError(words) from None
 
@@ -190,7 +200,7 @@ def _predicted(
         return predict_rows(rows, options)
     except InputError:
         raise
-    except ValueError as error:  # what models say of values that they cannot take
+    except ValueError as error:  # a model cannot take the values
         name = "images" if options.table is None else f"'{options.table}'"
         raise InputError(
             f"predict needs rows that the model can take, got {name}: {error_line(error)}; leave "
@@ -203,15 +213,19 @@ def predict_frame(run: Path, rows: Any, **code: Any) -> pd.DataFrame:
 
     Parameters
     ----------
-    run : folder of a finished run
-    rows : DataFrame with the columns of the run's table, or its path as ``predict`` takes it; array
-        of shape (n_rows, n_features), of images their pixels; or the path of an image or a folder
-        of images, where the run is of images
-    code : of the user's own that the run names, such as ``network``
+    run : Path
+        The folder of a finished run.
+    rows : DataFrame, array-like, str or path
+        A DataFrame with the columns of the run's table, or the path of such a table; an array of
+        shape (n_rows, n_features), which for images are their pixels; for a run on images also
+        the path of an image or of a folder of images.
+    **code
+        The user's own code that the run names, such as ``network``.
 
     Returns
     -------
-    DataFrame with the columns that ``predict`` writes, a row for each of ``rows``
+    DataFrame
+        The columns that ``predict`` writes, a row for each of ``rows``.
 
     Raises
     ------
@@ -280,7 +294,7 @@ def _rows_of_path(run: Path, record: Record, path: Path) -> NewRows:
 
 
 def _rows_of_array(run: Path, record: Record, X: np.ndarray) -> NewRows:
-    """Rows of images, whose columns have no names, as the run read them."""
+    """Rows from an array, without names of columns; images may have any shape per row."""
     import pandas as pd
 
     from pipelines.run.new_rows import NewRows
@@ -298,7 +312,7 @@ def _rows_of_array(run: Path, record: Record, X: np.ndarray) -> NewRows:
 
 
 def _as_frame(rows: Any, record: Record) -> pd.DataFrame:
-    """An array with the names of the columns that a run's table had, in their order there."""
+    """An array as a DataFrame with the columns of the run's table, in their order there."""
     import pandas as pd
 
     names, X = record.dataset.columns, np.asarray(rows)
@@ -311,7 +325,7 @@ def _as_frame(rows: Any, record: Record) -> pd.DataFrame:
 
 
 def _write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """Write rows as the table that ``predict`` reads; cells of several types as text."""
+    """Write rows as a table that ``predict`` reads; columns of mixed types become text."""
     import pyarrow as pa
 
     if not len(frame):
@@ -335,7 +349,7 @@ def _write_frame(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _of_images(rows: NewRows, model_answer: ModelAnswer) -> list[str]:
-    """Return lines with the classes of the first images; none where the rows are a table's."""
+    """Lines with the classes of the first images; none for the rows of a table."""
     if rows.unreadable is None or model_answer.classes is None:
         return []
     labelled_images = zip(
@@ -348,15 +362,15 @@ def _of_images(rows: NewRows, model_answer: ModelAnswer) -> list[str]:
 
 
 def load_model(run: Path, **code: Any) -> Any:
-    """Return the model of a run of any command, which takes rows as the run read them.
+    """The model of a run of any command, for rows as the run read them.
 
-    None where the command keeps no model. ``code`` is of the user's own that the run names, where
-    its command takes some.
+    None if the command keeps no model. ``code`` is the user's own code that the run names, for
+    commands that take some.
 
     Raises
     ------
     InputError
-        It is no run, the run kept no model, or its files have changed since.
+        The folder is none of a run, the run kept no model, or its files have changed since.
     """
     from pipelines.run_folder.digests import refuse_changed
     from pipelines.run_folder.record import Record, read_record

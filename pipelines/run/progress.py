@@ -1,6 +1,6 @@
 """Show progress: a bar on a terminal, a widget in a notebook, lines at intervals elsewhere.
 
-It is shown anew by the clock, not by the tasks: one that takes minutes leaves nobody in doubt.
+It is refreshed by the clock, not only when a task ends, so that a long task does not look stuck.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pipelines.console import echo, printable
 from pipelines.run.outcomes import TaskDescription
 
 SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_BETWEEN_LINES = 10  # where tasks are done meanwhile
-SECONDS_OF_SILENCE = 30  # at the most
+SECONDS_BETWEEN_LINES = 10  # if a task has ended
+SECONDS_OF_SILENCE = 30  # at most, if none has
 SECONDS_FOR_THE_LAST_LOOK = 2  # it may wait for a scheduler that does not answer
-SECONDS_OF_COMPILATION = 60  # at the most, in each worker's first task
+SECONDS_OF_COMPILATION = 60  # at most, in the first task of each worker
 PLACE = re.compile(r"\b(member|candidate|fold|outer|share)=(\S+)")  # in the names of tasks
-ENOUGH = 0.1  # of the predicted cost, from which the first tasks tell how long the others take
+ENOUGH = 0.1  # of the predicted cost must be done before the time left is told from first tasks
 
 
 def time_text(seconds: float) -> str:
-    """Return seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
+    """Seconds as a person reads them: ``0.4 s``, ``42 s``, ``3:05 min``, ``2:10 h``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -53,16 +53,17 @@ def task_label(name: str) -> str:
 
 
 class RunProgress:
-    """Tasks done, their share of the predicted cost, and the time that share leaves.
+    """Counts the tasks done, and estimates the fraction of the work done and the time left.
 
-    This class shows nothing; those below do.
+    This class shows nothing; its subclasses do.
 
     Parameters
     ----------
-    n_tasks : int
-    cost : float
-        Predicted, of all of them.
-    presence : function that tells who is there to work, or None
+    n_tasks : int, default 0
+    cost : float, default 0.0
+        The predicted cost of all tasks, in any unit of time.
+    presence : function without arguments, optional
+        Returns the workers that are there now.
     """
 
     def __init__(
@@ -71,12 +72,11 @@ class RunProgress:
         self._n_tasks, self._total = n_tasks, cost
         self._n_done = self._n_failed = 0
         self._best = ""  # the best candidate so far, in words
-        self._compiled = 0  # functions that the task at work has begun to compile
-        self._notes: dict[str, str] = {}  # what tasks do before their fits, by their names
+        self._compiled = 0  # number of functions that a task has begun to compile
+        self._notes: dict[str, str] = {}  # what tasks do before their fits, by task name
         self._cost_done, self._ends, self._at_least = 0.0, math.inf, False
-        self._running: dict[
-            str, tuple[TaskDescription, float]
-        ] = {}  # tasks at work, and their share done
+        # Tasks at work by name, each with the fraction of it that is done.
+        self._running: dict[str, tuple[TaskDescription, float]] = {}
         self._started = self._looked = time.monotonic()
         self._deserted = 0.0  # seconds without a worker
         self._ask, self._present = presence, Presence()
@@ -86,9 +86,17 @@ class RunProgress:
     def expect(
         self, n_tasks: int, cost: float, seconds_left: float = math.inf, at_least: bool = False
     ) -> None:
-        """Take up how many tasks there are, their predicted cost and the seconds left for them.
+        """Set the number of tasks, their predicted cost and the time that is left for them.
 
-        ``at_least`` says that there may be more, which depends on what these give.
+        Parameters
+        ----------
+        n_tasks : int
+        cost : float
+            The predicted cost of all tasks.
+        seconds_left : float, default inf
+            Until the run has to end.
+        at_least : bool, default False
+            Whether more tasks may follow, depending on the results of these.
         """
         with self._guard:
             self._n_tasks, self._total, self._at_least = n_tasks, cost, at_least
@@ -108,12 +116,17 @@ class RunProgress:
     def update(
         self, task: TaskDescription, fraction: float, compiled: int = 0, note: str = ""
     ) -> None:
-        """Record the share of a running task that is done, or what it does before its fits.
+        """Record how far a running task is, or what it does before its fits.
 
         Parameters
         ----------
-        compiled : functions that it has begun to compile
-        note : on anything else, such as an import
+        task : task
+        fraction : float
+            The fraction of the task that is done.
+        compiled : int, default 0
+            Number of functions that it has begun to compile.
+        note : str, optional
+            What else it does, such as an import; then the other two do not count.
         """
         with self._guard:
             self._notes.pop(task.name, None)
@@ -123,32 +136,32 @@ class RunProgress:
                 return
             has_begun, self._compiled = bool(compiled and not self._compiled), compiled
             if fraction or not compiled:
-                self._running.pop(task.name, None)  # what was heard last stands last
+                self._running.pop(task.name, None)  # the task that reported last is last
                 self._running[task.name] = task, fraction
             if has_begun:
                 self.show()
 
     def best(self, text: str) -> None:
-        """Show the best candidate so far."""
+        """Set the best candidate so far, in words."""
         with self._guard:
             self._best = text
 
     def look_for_workers(self) -> None:
-        """Ask who is there to work now."""
+        """Ask which workers are there now, and count the time without any."""
         if self._ask is None:
             return
         before, self._looked = self._looked, time.monotonic()
         if not self._present.workers:
             self._deserted += self._looked - before
-        # A scheduler too busy to answer, or gone, as whoever waits for tasks will say.
+        # The scheduler is too busy to answer; or it is gone, which the wait for tasks will raise.
         with suppress(Exception):
             self._present = self._ask()
 
     def show(self, ended: bool = False) -> None:
-        """Show it as it is now, by the clock or because a task has ended."""
+        """Refresh the display, by the clock or because a task has ended."""
 
     def close(self) -> None:
-        """Show nothing more."""
+        """End the display."""
 
     @property
     def percent(self) -> int:
@@ -159,14 +172,14 @@ class RunProgress:
 
     @property
     def _done_by_now(self) -> float:
-        """The predicted cost of what is done, also inside tasks that go on."""
+        """The predicted cost of finished tasks, and of what running ones have done."""
         return self._cost_done + sum(
             task.cost * fraction for task, fraction in self._running.values()
         )
 
     @property
     def tasks(self) -> str:
-        """The counts of finished, failed and running tasks in words."""
+        """The numbers of finished and failed tasks, and of workers, in words."""
         parts = [f"{self._n_done} of {self._n_tasks} tasks"]
         if self._n_failed:
             parts.append(f"{self._n_failed} failed")
@@ -176,11 +189,11 @@ class RunProgress:
 
     @property
     def times(self) -> str:
-        """The time that has passed, and the time that is left where that can be told."""
+        """The time that has passed, and the time that is left if it can be estimated."""
         cost_done, elapsed = self._done_by_now, time.monotonic() - self._started
         n_workers = self._present.workers
-        # The first tasks may be mostly compilation; what tells of itself from inside is compiled,
-        # but what it says at first is far off: networks may end early, large problems come first.
+        # The first tasks may be mostly compilation. One that reports its progress has compiled, but
+        # is a poor measure at first: networks may stop early, and large problems come first.
         is_first = self._n_done <= max(1, n_workers)
         may_compile = is_first and elapsed < SECONDS_OF_COMPILATION and not self._running
         is_unknown = is_first and cost_done < ENOUGH * self._total
@@ -200,18 +213,18 @@ class RunProgress:
 
     @property
     def compiling(self) -> str:
-        """A note that a task is compiling; empty if none is."""
+        """A note on functions being compiled; empty if there are none."""
         n = self._compiled
         return f"compiling ({n} function{'s' * (n != 1)} so far)" if n else ""
 
     @property
     def notes(self) -> str:
-        """What tasks do before their fits; empty where none does such."""
+        """What tasks do before their fits, such as an import; empty if nothing."""
         return ", ".join(sorted(set(self._notes.values())))
 
     @property
     def at_work(self) -> str:
-        """The task of which was heard last, and how far it is; empty where none has told."""
+        """The task that reported last, and how far it is; empty if none has."""
         if not self._running or self._n_done == self._n_tasks:
             return ""
         task, fraction = list(self._running.values())[-1]
@@ -247,9 +260,9 @@ class _Lines(RunProgress):
 
 
 class _Bar(RunProgress):
-    """Drawn by rich, on a terminal or as a notebook's widget.
+    """A bar drawn by rich, on a terminal or as a notebook's widget.
 
-    Below it stand what is done, the task that was heard of last, and the best candidate so far.
+    Below it stand the counts, the task that reported last, and the best candidate so far.
     A terminal may go away while the run goes on, as under ``nohup``: that ends the bar.
     """
 
@@ -308,9 +321,21 @@ class _Bar(RunProgress):
 def show_progress(
     n_tasks: int, cost: float, quiet: bool, presence: Callable[[], Presence] | None = None
 ) -> Iterator[RunProgress]:
-    """Show the progress of ``n_tasks`` tasks whose predicted costs add up to ``cost``.
+    """Show the progress of tasks while the block runs.
 
-    ``presence`` tells who is there to work at that moment.
+    Parameters
+    ----------
+    n_tasks : int
+    cost : float
+        The predicted cost of all tasks, in any unit of time.
+    quiet : bool
+        Whether nothing is shown.
+    presence : function without arguments, optional
+        Returns the workers that are there now.
+
+    Yields
+    ------
+    RunProgress
     """
     if quiet or not n_tasks:
         yield RunProgress()

@@ -1,4 +1,4 @@
-"""Recycling: the process of a worker is replaced between tasks, and what it had kept is freed."""
+"""Recycling: replace the process of a worker between tasks, which frees the memory it has kept."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 SETTLED = 10  # tasks after which a process holds what its tasks need
-GROWTH = 0.2  # of that, from which on it is taken for a leak
-LEAST_GROWTH = 0.02  # of a GPU's memory: less endangers no fit, and a process takes long to start
-SECONDS_FOR_FURTHER_TASKS = 1  # a strategy may take its time over the next one
-SECONDS_FOR_RESULTS = 10  # to be taken by the client
+GROWTH = 0.2  # of that: more is taken for a leak
+LEAST_GROWTH = 0.02  # of a GPU's memory: less endangers no fit, and a new process starts slowly
+SECONDS_FOR_FURTHER_TASKS = 1  # a strategy may need a while to choose the next task
+SECONDS_FOR_RESULTS = 10  # until the client has gathered them
 SECONDS_FOR_A_SUCCESSOR = 60
 SECONDS_BETWEEN_LOOKS = 0.02
 STIMULUS = "recycle"  # what Dask's log of events calls it
@@ -29,7 +29,7 @@ STIMULUS = "recycle"  # what Dask's log of events calls it
 
 @dataclass(frozen=True)
 class Recycling:
-    """When the process of a worker is replaced; never, where neither is given.
+    """When the process of a worker is replaced; by default never.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ NEVER = Recycling()
 
 @dataclass
 class ProcessHistory:
-    """What one worker process has done; it says when the process is to be replaced.
+    """What one worker process has done, and whether it is to be replaced.
 
     Attributes
     ----------
@@ -77,21 +77,21 @@ class ProcessHistory:
     memory: int | None = field(default=None, init=False)
 
     def add(self, memory: int | None) -> None:
-        """Count a finished task, after which the process holds so many bytes."""
+        """Count a finished task, after which the process holds ``memory`` bytes."""
         self.n_tasks, self.memory = self.n_tasks + 1, memory
         if self.n_tasks >= SETTLED and self.settled is None:
             self.settled = memory
 
     @property
     def has_grown(self) -> bool:
-        """Whether the process holds more than its tasks account for."""
+        """Whether the process holds more memory than its tasks account for."""
         if self.settled is None or self.memory is None:
             return False
         return self.memory - self.settled > max(GROWTH * self.settled, self.rule.least_growth)
 
     @property
     def is_due(self) -> bool:
-        """Whether the task that has begun meanwhile is to be the last of the process."""
+        """Whether the task that the process has begun meanwhile is to be its last."""
         limit = self.rule.n_tasks
         return self.has_grown or (limit is not None and self.n_tasks >= max(1, limit - 1))
 
@@ -99,12 +99,12 @@ class ProcessHistory:
 class Recycler:
     """Replaces the processes of workers that are due, at most half of them at a time.
 
-    Also of each host at most half at a time: a successor gets the shared data from a neighbour.
+    Nor more than half of each host: a successor copies the shared data from a neighbour.
 
     Attributes
     ----------
     recycled : list of dict
-        For ``run.json``: of each process that was replaced what ``RecycledMetadata`` has.
+        The fields of ``RecycledMetadata`` for each process that was replaced, for ``run.json``.
     """
 
     def __init__(self, client: Client, rule: Recycling) -> None:
@@ -114,7 +114,7 @@ class Recycler:
         self._leaving: set[str] = set()
 
     def add(self, outcome: Outcome[Any]) -> None:
-        """Count a task, and begin to replace its worker's process where that is due."""
+        """Count a task, and begin to replace its worker's process if that is due."""
         if not self.rule.is_on or not (worker := outcome.worker):
             return
         history = self._histories.setdefault(worker, ProcessHistory(self.rule))
@@ -126,7 +126,7 @@ class Recycler:
     def settle(self) -> None:
         """Wait until no worker is being replaced: to close one that starts may take for ever.
 
-        Not for one that has others' tasks to end first.
+        The wait is limited, as a worker may have tasks of other clients to end first.
         """
         end = time.monotonic() + SECONDS_FOR_A_SUCCESSOR
         while self._leaving and time.monotonic() < end:
@@ -144,7 +144,7 @@ class Recycler:
         began, is_replaced = time.time(), False
         try:
             is_replaced = self._client.run_on_scheduler(replace_process, worker, self._client.id)
-        except OSError:  # the scheduler is gone, as whoever waits for tasks will say
+        except OSError:  # the scheduler is gone, which the wait for tasks will raise
             pass
         except Exception as error:  # whatever Dask raises there; the worker goes on as it is
             logging.getLogger(__name__).warning(f"{worker} was not replaced: {describe(error)}")
@@ -159,19 +159,23 @@ class Recycler:
 async def replace_process(address: str, client: str, dask_scheduler: Any) -> bool:
     """Let a worker end its tasks, and its nanny start another process; runs on the scheduler.
 
-    What this worker alone holds, others take over. Where there are no others, the client that asks
-    for this sends the shared data again.
+    Data that only this worker holds are copied to others. If there are no others, the client that
+    asks for the replacement sends the shared data again.
 
     Parameters
     ----------
-    address : of the worker
-    client : id of the client that asks
+    address : str
+        Of the worker.
+    client : str
+        Id of the client that asks.
+    dask_scheduler : distributed.Scheduler
+        Passed by ``run_on_scheduler``, which goes by this name.
 
     Returns
     -------
     bool
-        Whether it was replaced. Not, where no task waits, the worker has no nanny or died
-        meanwhile, or data of another client would be lost.
+        Whether the process was replaced. It is not if no task waits, if the worker has no nanny or
+        died meanwhile, or if data of another client would be lost.
     """
     scheduler = dask_scheduler
     worker = scheduler.workers.get(address)
@@ -211,7 +215,7 @@ async def replace_process(address: str, client: str, dask_scheduler: Any) -> boo
 
 
 async def _until(holds: Callable[[], Any], seconds: float = math.inf) -> None:
-    """Wait until something holds, or that long."""
+    """Wait until ``holds()`` is true, for at most ``seconds``."""
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)

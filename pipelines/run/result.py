@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunFigure:
-    """A figure of a run, which a notebook shows.
+    """A figure of a run; notebooks show it.
 
     Attributes
     ----------
-    path : Path of its SVG; beside it lies a PNG
+    path : Path
+        Of the SVG; a PNG of the same name lies beside it.
     """
 
     path: Path
@@ -57,22 +58,42 @@ class Figures(dict[str, RunFigure]):
 
 
 class Run:
-    """A run of a command, and what it left in its folder.
+    """A run of a command, and the files in its folder.
 
-    Each command returns one from Python; ``Run(path)`` opens the folder of an earlier run. The
-    files are read when they are asked for. ``run / "members.csv"`` is the path of a file, and
-    its ``repr`` says what was run, on which data, and the answer.
+    Each command returns one from Python; ``Run(path)`` opens the folder of an earlier run. Files
+    are read when they are asked for. ``run / "members.csv"`` is the path of a file, and the
+    ``repr`` says what was run, on which data, and the answer.
 
     Parameters
     ----------
     path : str or path
-        The run's folder.
+        The folder of the run.
 
     Raises
     ------
     InputError
-        The folder is none of a run. What reads a file raises it where that is damaged, or where
-        nothing was run, as after ``dry_run=True``.
+        The folder is not that of a run. Properties that read a file raise it if the file is
+        damaged, or if nothing was run, as after ``dry_run=True``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pipelines import Run, cross_validate
+    >>> with TemporaryDirectory() as folder:
+    ...     run = cross_validate.run(
+    ...         limit=100,
+    ...         estimator="knn",
+    ...         param="knn:n_neighbors=1,5",
+    ...         cluster="threads",
+    ...         quiet=True,  # prints the folder alone
+    ...         results=f"{folder}/run",
+    ...     )
+    ...     earlier = Run(run.path)
+    ...     print(earlier.best["parameters"], f"{earlier.metrics['cv_error']:.2f}")
+    ...     print(len(earlier.candidates))  # doctest: +ELLIPSIS
+    /.../run
+    {'n_neighbors': 5} 0.10
+    2
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -83,7 +104,7 @@ class Run:
 
     @classmethod
     def planned(cls, path: str | os.PathLike[str]) -> Self:
-        """The run that a dry run only planned: its folder is not there, or not yet of a run."""
+        """A run that was only planned, by a dry run: its folder does not exist or holds no run."""
         run = cls.__new__(cls)
         run.path = Path(path)
         return run
@@ -109,7 +130,7 @@ class Run:
         return "\n".join([name, *(f"  {label:<10} {text}" for label, text in lines)])
 
     def _read(self) -> tuple[dict[str, Any], Record, Any]:
-        """``run.json``, the same by its schema, and the job of its command, if there is."""
+        """``run.json`` as a dict and by its schema, and the job of the command, None if unknown."""
         from pipelines.run_folder.record import Record, read_record
 
         metadata, record = read_record(self.path, Record)
@@ -126,7 +147,8 @@ class Run:
     def options(self) -> dict[str, Any]:
         """The options of the run, as ``run`` takes them: ``svm_grid.run(**run.options)``.
 
-        Without those of where and how that run was carried out, such as its folder and cluster.
+        Options on where and how the run was carried out, such as its folder and cluster, are left
+        out.
         """
         record = self.record
         job = job_of(record["command"])
@@ -143,22 +165,22 @@ class Run:
     def metrics(self) -> dict[str, float]:
         """The numbers of the answer by name: ``cv_error``, ``test_error``, ``baseline_cv_error``.
 
-        Each has the name of what it measures, as pages show it: of a scorer that scikit-learn
-        negates what it negates, so ``cv_mean_absolute_error``, and ``_std`` after a standard
-        deviation over the folds. Errors are fractions, and what is not known is left out.
+        Each has the name of its measure, as on pages. A scorer that scikit-learn negates has its
+        usual sign, as ``cv_mean_absolute_error``; ``_std`` is a standard deviation over the folds.
+        Errors are fractions, and numbers that are not known are left out.
         """
         return metrics_of(self.record)
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The best candidate with its mean score; None where a command chooses none."""
+        """The best candidate with its mean score; None if the command chooses none."""
         return self.record.get("best")
 
     @property
     def test_error(self) -> float | None:
-        """Share of wrong answers on the test set, of an ensemble those of its vote.
+        """The fraction of wrong predictions on the test set; for an ensemble, by its vote.
 
-        None where there is none, as of a regression or a graph.
+        None if there is none, as for a regression or a graph.
         """
         record = self.record
         error: float | None = record.get("test_error", record.get("vote_test_error"))
@@ -166,7 +188,7 @@ class Run:
 
     @property
     def cv_results(self) -> pd.DataFrame:
-        """A row for each cell, that is, a candidate on a fold; of ``data_parallel`` each epoch."""
+        """A row for each cell, a candidate on a fold; for ``data_parallel``, for each epoch."""
         import pandas as pd
 
         from pipelines.run_folder.digests import refuse_changed
@@ -182,7 +204,7 @@ class Run:
     def candidates(self) -> pd.DataFrame:
         """A row for each candidate with its mean scores, the best first.
 
-        Of a run that is not finished those whose cells are all there.
+        For a run that is not finished, only candidates whose cells are all there.
         """
         from pipelines.report.page import read_run
 
@@ -198,7 +220,7 @@ class Run:
 
     @property
     def predictions(self) -> pd.DataFrame:
-        """A row for each test row: what was predicted, and the truth."""
+        """A row for each test row, with the prediction and the truth."""
         from pipelines.run_folder.digests import refuse_changed
         from pipelines.run_folder.reading import read_table
 
@@ -219,19 +241,19 @@ class Run:
         Parameters
         ----------
         rows : DataFrame, array-like, str or path
-            The columns of the run's table are found by name, in any order, and may be text or have
-            missing cells where the run's had; of an array they are those of the table in its order.
-            A path is that of a table, or of a run of images that of an image or a folder of them;
-            an array of images has their pixels, of shape (n_images, ...).
+            The columns of the run's table are found by name, in any order; they may be text or have
+            missing cells if the run's had. An array has the columns of the table in its order. A
+            path is that of a table; for a run on images, that of an image or of a folder of them.
+            An array of images has their pixels, of shape (n_images, ...).
         **code
-            ``network="FILE.py:NAME"`` of a run whose network is your own: it runs only if you name
+            ``network="FILE.py:NAME"`` for a run whose network is your own: it runs only if you name
             it.
 
         Returns
         -------
         DataFrame with a row for each of ``rows``
             ``row`` from 1, columns that the run left out as ids, ``predicted``, and what else the
-            model says, such as probabilities. What was noticed in the rows is a warning.
+            model returns, such as probabilities. What was noticed in the rows is a warning.
 
         Raises
         ------
@@ -244,20 +266,20 @@ class Run:
 
     @property
     def figures(self) -> Mapping[str, RunFigure]:
-        """The figures by name; a notebook shows one that ends a cell.
+        """The figures by name; a notebook shows a figure at the end of a cell.
 
-        A name that none has is a ``KeyError``, whose message has the nearest.
+        An unknown name is a ``KeyError``, whose message has the nearest name.
         """
         return Figures({path.stem: RunFigure(path) for path in sorted(self.path.glob("*.svg"))})
 
     @property
     def model(self) -> Any:
-        """The fitted model, which takes rows as the run read them; None of a command without one.
+        """The fitted model, for rows as the run read them; None for a command without a model.
 
-        Of ``svm_grid`` a ``KernelMachine`` or ``KernelRegressor``, of ``cross_validate`` a
-        ``FittedEstimator``, of ``nn_bagging`` a fitted ``BaggedNets``, or
-        ``BaggedNetsRegressor`` of numbers; where its networks are your own, their ``of_run`` takes
-        them.
+        For ``svm_grid`` it is a ``KernelMachine`` or ``KernelRegressor``, for ``cross_validate`` a
+        ``FittedEstimator``, for ``nn_bagging`` a fitted ``BaggedNets``, or a
+        ``BaggedNetsRegressor`` for a regression. If the networks are your own, use the ``of_run``
+        of these classes, which takes them.
         """
         from pipelines.run.predict import load_model
 

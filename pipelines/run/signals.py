@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a run in order; asking again does not disturb the closing."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run in order; a second one does not disturb the closing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from cluster_setup.shutdown import handle_signals
 
-SECONDS_UNTIL_AGAIN = 0.05  # by then the finalizer has ended
+SECONDS_UNTIL_AGAIN = 0.05  # by then the finaliser has ended
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error is an interrupt, or was caused by one.
+    """Whether an error is an interrupt, or was caused by one.
 
-    An extension module that is being imported says of it that its initialization failed.
+    An interrupt during the import of an extension module becomes an error on its initialisation.
     """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
@@ -30,11 +30,11 @@ def is_interrupt(error: BaseException) -> bool:
 
 @contextmanager
 def interrupted_once() -> Iterator[None]:
-    """Yield while the block runs, the first of these signals raises KeyboardInterrupt.
+    """While the block runs, the first of these signals raises KeyboardInterrupt.
 
-    The second is answered with a line, the third ends the process at once. A KeyboardInterrupt
-    that Python drops, as it came within a finalizer or the callback of a weak reference, is raised
-    again a moment later.
+    The second prints a line, the third ends the process at once. A KeyboardInterrupt that Python
+    drops, as it came within a finaliser or the callback of a weak reference, is raised again a
+    moment later.
     """
     n_asked = 0
     hook = sys.unraisablehook

@@ -14,7 +14,7 @@ WORTH_SAYING = 0.5  # seconds of compilation
 
 
 def data_line(dataset: Dataset, form: str, limit: int | None) -> str:
-    """Return a line on the data set; ``form`` describes its samples."""
+    """A line on the data set; ``form`` describes its samples."""
     n_train = len(dataset.y_train)
     limit_note = f" (all available; --limit is {limit:,})" if limit and limit > n_train else ""
     return (
@@ -25,7 +25,7 @@ def data_line(dataset: Dataset, form: str, limit: int | None) -> str:
 
 
 def baseline_lines(record: Mapping[str, Any]) -> list[str]:
-    """Return a line on the baseline, and one for each remark on the result."""
+    """A line on the baseline and one for each remark on the result; none without a baseline."""
     baseline = record.get("baseline")
     if not baseline:
         return []
@@ -44,7 +44,7 @@ def baseline_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def wall_time(record: Mapping[str, Any]) -> str:
-    """Return how long the run took, and the share of it that its workers were busy."""
+    """A line on how long the run took, and the fraction of it that its workers were busy."""
     busy_fraction, compile_seconds = record.get("busy_share"), record.get("compile_seconds") or 0.0
     busy_note = f", workers busy {busy_fraction * 100:.0f} %" if busy_fraction is not None else ""
     compile_note = ""
@@ -54,7 +54,7 @@ def wall_time(record: Mapping[str, Any]) -> str:
 
 
 def failure_lines(record: Mapping[str, Any], parameters: Sequence[str]) -> list[str]:
-    """Return a line for each status other than "ok", with the first cells that have it.
+    """A line for each status other than "ok", with the first cells that have it.
 
     ``parameters`` are the columns that name a cell.
     """

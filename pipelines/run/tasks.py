@@ -1,4 +1,4 @@
-"""Tasks of work -> futures -> outcomes, on a Dask cluster or in this process."""
+"""Run tasks and yield their outcomes, on a Dask cluster or on threads of this process."""
 
 from __future__ import annotations
 
@@ -36,45 +36,56 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIES", "InProcess", "OnCluster", "Outcome", "Runner"]
 
-Batch = tuple[AnyTask, ...]  # the tasks of one of Dask's
+Batch = tuple[AnyTask, ...]  # the tasks that share one Dask task
 
 RETRIES = 2  # of a task that raised
-SECONDS_FOR_A_WORKER = 300  # to come back, when the last has died
-SECONDS_FOR_COPIES = 60  # of the shared data, one a host, before others of that host ask for theirs
-SECONDS_BETWEEN_LOOKS = 5  # at whether one may still come
+SECONDS_FOR_A_WORKER = 300  # to come back after the last has died
+SECONDS_FOR_COPIES = 60  # of the shared data to one worker of each host, before others copy
+SECONDS_BETWEEN_LOOKS = 5  # between two checks whether a worker may still come
 SECONDS_BETWEEN_EVENTS = 0.1
-# One of Dask's costs client, scheduler and worker five milliseconds of a core, and some kilobytes,
-# so that several tasks share one; never so many that the end is uneven: a batch is at most a
-# twentieth of what is left for a worker. What tasks take is not known: a batch that has taken so
-# long ends, so that no row waits for longer, and its further tasks are handed out anew.
+# A Dask task costs client, scheduler and worker five milliseconds of a core, and some kilobytes, so
+# that several short tasks share one. So that workers end together, a batch is at most a twentieth
+# of what is left for a worker. Durations are only predicted: a batch that has taken so many seconds
+# ends, so that no row waits for longer, and its further tasks are submitted anew.
 BATCHES_PER_WORKER = 20
 SECONDS_OF_A_BATCH = 0.2
-RESULTS_AT_ONCE = 100  # taken from workers, so that the first is not kept waiting for all
+RESULTS_AT_ONCE = 100  # gathered from workers, so that the first need not wait for all
 
 
-# Gives further tasks that are to be run; it is told how many of those before are not done.
+# Called with the number of earlier tasks that are not done; returns further tasks to run.
 FurtherTasks = Callable[[int], Sequence[Any]]
 
 
 def no_further_tasks(n_left: int) -> Sequence[Any]:
-    """Give none: all tasks are known."""
+    """No tasks, as all are known from the beginning."""
     return ()
 
 
 class _Runner(ABC):
-    """Runs tasks of work somewhere."""
+    """Runs the tasks of a work function; subclasses decide where."""
 
     def outcomes(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask]
     ) -> Iterator[Outcome[AnyTask]]:
-        """Yield outcomes of ``tasks`` as they are done, the most costly begun first.
+        """Run tasks, the most costly first, and yield their outcomes as they are done.
+
+        Parameters
+        ----------
+        work : function of ``shared`` and a task
+        shared : object
+            What all tasks share; sent to each worker once.
+        tasks : sequence of tasks
+
+        Yields
+        ------
+        Outcome
 
         Raises
         ------
         RunStopped
-            No worker is left and none came.
+            No worker is left and none came, or the scheduler ended.
         """
-        with generators_kept():  # where tasks run in this process they seed them
+        with generators_kept():  # tasks that run in this process seed its random generators
             for event in self._run_tasks(work, shared, tasks, None):
                 if isinstance(event, Outcome):
                     yield event
@@ -86,12 +97,27 @@ class _Runner(ABC):
         tasks: Sequence[AnyTask],
         further_tasks: FurtherTasks = no_further_tasks,
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """Yield outcomes like ``outcomes``, and between them the progress events of ``work``.
+        """Run tasks as ``outcomes`` does, and yield progress events between the outcomes.
 
         Parameters
         ----------
-        more : asked for further tasks after each outcome, which are begun in their order; it ends
-            when none is left and there are no more
+        work : function of ``shared``, a task and ``report``, or a generator function
+            See ``events`` on how it reports its progress.
+        shared : object
+            What all tasks share; sent to each worker once.
+        tasks : sequence of tasks
+        further_tasks : function of the number of tasks that are not done, optional
+            Returns further tasks, which are begun in their order. It is asked after each outcome;
+            the generator ends once no task is left and it returns none.
+
+        Yields
+        ------
+        Outcome or ProgressEvent
+
+        Raises
+        ------
+        RunStopped
+            As for ``outcomes``.
         """
         with generators_kept():
             yield from self._run_tasks(work, shared, tasks, further_tasks)
@@ -100,11 +126,11 @@ class _Runner(ABC):
     def _run_tasks(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """Yield the outcomes of tasks, and their progress events unless ``more`` is None."""
+        """The outcomes of tasks, and their progress events unless ``further_tasks`` is None."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free what tasks shared, which Python may find out much later; others may follow."""
+        """Free what tasks shared, which Python may do much later; further tasks may follow."""
 
 
 class InProcess(_Runner):
@@ -114,7 +140,7 @@ class InProcess(_Runner):
         self.n_workers = n_threads
 
     def presence(self) -> Presence:
-        """Return who is there to work now."""
+        """The workers that are there now: the threads."""
         return Presence(self.n_workers)
 
     def close(self) -> None:
@@ -123,9 +149,8 @@ class InProcess(_Runner):
     def _run_tasks(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks | None
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        if (
-            self.n_workers == 1 and further_tasks is None
-        ):  # to start a thread takes longer than a small task
+        # To start a thread takes longer than a small task.
+        if self.n_workers == 1 and further_tasks is None:
             yield from self._in_turn(work, shared, tasks)
             return
         inbox: deque[Message] = deque()
@@ -133,7 +158,8 @@ class InProcess(_Runner):
         waiting = sorted(tasks, key=lambda task: -task.cost)
         running: dict[ThreadFuture[Any], AnyTask] = {}
         patience = SECONDS_BETWEEN_EVENTS if line else None
-        # Python's filters of warnings are all threads': tasks that set some restore one another's.
+        # All threads share Python's filters of warnings: tasks that set some, and restore those
+        # before, would undo one another's.
         with warnings.catch_warnings(), ThreadPoolExecutor(self.n_workers) as pool:
             try:
                 waiting += further_tasks(len(waiting)) if further_tasks else ()
@@ -158,7 +184,7 @@ class InProcess(_Runner):
     def _in_turn(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask]
     ) -> Iterator[Outcome[AnyTask]]:
-        """Yield the outcomes of tasks that run one after another on the caller's thread."""
+        """The outcomes of tasks that run one after another on the caller's thread."""
         for task in sorted(tasks, key=lambda task: -task.cost):
             try:
                 outcome = Outcome(task, **run_measured(work, shared, task))
@@ -170,12 +196,17 @@ class InProcess(_Runner):
 class OnCluster(_Runner):
     """Runs tasks on the workers of a Dask cluster.
 
-    A task that raises is tried again; one whose worker dies is run by
-    another worker. When the last worker dies, the scattered data die with
-    it: they are scattered again, and what was not done is submitted again.
-    All tasks that are known at the beginning are one static graph; a task goes
-    through a second one only if data were lost, or if it failed where several
-    share one of Dask's.
+    A task that raises is tried again; one whose worker dies is run by another worker. When the
+    last worker dies, the scattered data are lost with it: they are scattered again, and tasks that
+    were not done are submitted again. All tasks that are known at the beginning are one static
+    graph. A task is submitted a second time only if data were lost, or if it failed in a Dask task
+    that it shared with others.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    recycling : Recycling, default never
+        When worker processes are replaced.
     """
 
     def __init__(self, client: Client, recycling: Recycling = NEVER) -> None:
@@ -190,12 +221,12 @@ class OnCluster(_Runner):
 
     @property
     def n_workers(self) -> int:
-        """Workers the cluster has, or will have when its queue has let them start."""
+        """The number of workers the cluster has, or will have once its queue has started them."""
         present = len(self.client.scheduler_info(n_workers=-1)["workers"])
         return max(present, forecast_workers(self.client).wanted)
 
     def presence(self) -> Presence:
-        """Return who is there to work now."""
+        """The workers that are there now, and those that wait in a queue."""
         return workers_present(self.client)
 
     def close(self) -> None:
@@ -203,7 +234,7 @@ class OnCluster(_Runner):
 
     @property
     def scattered(self) -> Future | None:
-        """The last tasks' ``SharedData``, where it lies; None before and where lost."""
+        """The future of the last tasks' ``SharedData``; None before, and after it was lost."""
         return self._scattered[1] if self._scattered else None
 
     def _run_tasks(
@@ -222,11 +253,11 @@ class OnCluster(_Runner):
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Have workers tell what is inside their tasks."""
+        """Receive the progress events that workers send from inside their tasks."""
         topic = f"pleasingly-{self._run}"
         self._line = partial(to_scheduler, topic)
         self._inbox.clear()
-        # Events come on a thread of the client's; what they say is taken up by the caller's.
+        # Events arrive on a thread of the client, and are put off until the caller's thread reads.
         self.client.subscribe_topic(topic, lambda event: self._inbox.append(event[1]))
         try:
             yield
@@ -238,7 +269,7 @@ class OnCluster(_Runner):
     def _rounds(
         self, work: Work, shared: Any, tasks: Sequence[AnyTask], further_tasks: FurtherTasks
     ) -> Iterator[Outcome[AnyTask] | ProgressEvent]:
-        """Submit until every task has an outcome; see the class on why a round may not do."""
+        """Submit tasks until each has an outcome; the class says why one round may not do."""
         import dask
 
         remaining = {task.name: task for task in tasks}
@@ -246,13 +277,13 @@ class OnCluster(_Runner):
         lone_names: set[str] = set()
 
         def take_up() -> Sequence[AnyTask]:
-            """Further tasks, which are now among those that are left."""
+            """Further tasks, which from now on are among the remaining ones."""
             new_tasks = further_tasks(len(remaining))
             remaining.update((task.name, task) for task in new_tasks)
             return new_tasks
 
         while remaining or take_up():
-            # What may have killed a worker goes last, so that it holds up nothing else.
+            # A task that may have killed a worker goes last, so that it holds up no other.
             waiting = sorted(remaining.values(), key=lambda task: (deaths[task.name], -task.cost))
             lost_batches: list[Batch[AnyTask]] = []
             self._round += 1
@@ -268,7 +299,7 @@ class OnCluster(_Runner):
                     self.recycler.add(outcome)
                     if outcome.error is None or len(batch) == 1:
                         final_outcomes.append(outcome)
-                    else:  # it was tried but once, and may have met another's error
+                    else:  # it was tried only once, and the error may be another task's
                         lone_names.add(outcome.task.name)
                 for n, outcome in enumerate(final_outcomes, 1):
                     del remaining[outcome.task.name]
@@ -279,7 +310,7 @@ class OnCluster(_Runner):
                 keys = set(map(self._key, lost_batches))
                 for batch in lost_batches:
                     names = [task.name for task in batch]
-                    # None is to blame where a worker that was between two tasks took the data.
+                    # No task is to blame if the data were lost with a worker between two tasks.
                     lone_names.update(names if keys & suspects else ())
                     deaths.update(names if self._key(batch) in suspects else ())
             # Dask's setting, which a kind of cluster may raise.
@@ -295,9 +326,9 @@ class OnCluster(_Runner):
         lone_names: Collection[str],
         take_up: Callable[[], Sequence[AnyTask]],
     ) -> Iterator[tuple[Batch[AnyTask], list[Outcome[AnyTask]] | None] | ProgressEvent]:
-        """Submit tasks, and further ones as some are done; give batches with outcomes.
+        """Submit tasks, and further ones as some are done; yield batches with their outcomes.
 
-        Without, where their data were lost. Between them, the news of those at work.
+        A batch whose data were lost has None. Progress events come in between.
         """
         from distributed import KilledWorker, as_completed
 
@@ -314,8 +345,8 @@ class OnCluster(_Runner):
                 new_batches = list[tuple[Batch[AnyTask], int]]()
                 for start in range(0, len(ended_futures), RESULTS_AT_ONCE):
                     chunk = ended_futures[start : start + RESULTS_AT_ONCE]
-                    # In one journey for all of them: for each by itself it takes longer than a
-                    # short task. Without those that were lost with their worker.
+                    # One request gathers all of them: one for each would take longer than a short
+                    # task. Results that were lost with their worker are skipped.
                     finished = {
                         ended_future.key: ended_future
                         for ended_future in chunk
@@ -355,10 +386,10 @@ class OnCluster(_Runner):
     def _with_priorities(
         self, tasks: Sequence[AnyTask], lone_names: Collection[str]
     ) -> list[tuple[Batch[AnyTask], int]]:
-        """Batches of tasks, each with its priority: after those of before."""
+        """Batches of tasks, each with its priority: below those of earlier calls."""
         if not tasks:
             return []
-        if self.recycler.rule.n_tasks is not None:  # a process ends between two of Dask's
+        if self.recycler.rule.n_tasks is not None:  # a process ends between two Dask tasks
             lone_names = {task.name for task in tasks}
         first = -self._n_submitted
         batches = batch_tasks(tasks, self.n_workers, lone_names)
@@ -380,26 +411,27 @@ class OnCluster(_Runner):
             run: Any = partial(run_batch, tasks=batch)
             if len(batch) == 1:
                 run = partial(run_measured, task=batch[0])
-            # Dask looks for its own in all that a function is given, but not in a partial one.
+            # Dask searches all arguments of a function for its own objects, but not those that a
+            # partial function has already.
             run = partial(run, work, line=self._line, memory_held=self.recycler.rule.memory)
             with dask.annotate(priority=priority, retries=RETRIES):
                 delayed_task = dask.delayed(run, pure=False)(
                     data, placed=placed, dask_key_name=self._key(batch)
                 )
-            # Queue it at the scheduler, for whichever worker is free first. By itself Dask keeps
-            # back only those of a group that is more than twice the cluster's threads and needs
-            # little: others it hands out as soon as they may run, and each waits for its worker.
+            # So that the scheduler queues the task for whichever worker is free first. By default
+            # it queues only tasks of a group of more than twice the cluster's threads with few
+            # dependencies. Others it assigns at once, and each then waits for its own worker.
             delayed_task.dask[delayed_task.key]._data_producer = True
             delayed_tasks.append(delayed_task)
         return dict(zip(self.client.compute(delayed_tasks), batches, strict=True))
 
     def _key(self, batch: Batch[Any]) -> str:
         others_note = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
-        # A scheduler may serve several runs, and a round that was left must not meet the next.
+        # A scheduler may serve several runs, and keys of a round that was left must not be reused.
         return f"{batch[0].name}{others_note} {self._run}-{self._round}"
 
     def _scatter(self, shared: Any) -> tuple[Future, Future | None]:
-        """Scatter the data once, when a worker is there, and place on GPUs what is to be there."""
+        """Scatter the data once a worker is there, and have them placed on GPUs if need be."""
         if self._scattered is not None and self._scattered[0] is shared:
             return self._scattered[1:]
         deadline = time.monotonic() + SECONDS_FOR_A_WORKER
@@ -426,18 +458,17 @@ class OnCluster(_Runner):
                     raise RunStopped(forecast.reason) from None
                 if forecast.coming:  # jobs wait in a queue, for hours if need be
                     deadline = time.monotonic() + SECONDS_FOR_A_WORKER
-                # A worker may end between the two calls, or while it is sent the data, which Dask
-                # takes for a KeyError; its successor is worth waiting for.
+                # A worker may end between the two calls, or while it is sent the data, where Dask
+                # raises a KeyError. It is worth waiting for its successor.
                 if time.monotonic() > deadline or self.client.status != "running":
                     raise RunStopped(f"the cluster has no workers left ({error})") from None
                 time.sleep(0.2)
 
     def _copy_to_every_worker(self, data: Future, placed: Future | None) -> list[Future]:
-        """Have each worker fetch the data before its first task, and each host but once.
+        """Have each worker fetch the data before its first task, and each host only once.
 
-        A worker takes them from one of its own host where there is one that has them. Not by
-        ``scatter(broadcast=True)``: its scheduler waits for ever for a copy on a worker that
-        died meanwhile.
+        Further workers of a host copy the data from the first. ``scatter(broadcast=True)`` is no
+        alternative: its scheduler waits for ever for a copy on a worker that died meanwhile.
         """
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         one_a_host = {worker["host"]: address for address, worker in workers.items()}
@@ -458,7 +489,7 @@ class OnCluster(_Runner):
         if len(first_copies) > 1:
             from distributed import as_completed
 
-            with suppress(TimeoutError):  # then some get them from afar
+            with suppress(TimeoutError):  # then some workers copy from another host
                 done = as_completed(first_copies, loop=self.client.loop, timeout=SECONDS_FOR_COPIES)
                 deque(done, maxlen=0)
         return first_copies + [
@@ -469,14 +500,17 @@ class OnCluster(_Runner):
 def batch_tasks(
     tasks: Sequence[AnyTask], n_workers: int, lone_names: Collection[str]
 ) -> list[tuple[AnyTask, ...]]:
-    """Batches of tasks, in their order; the last ones, and all of few, are alone.
+    """Batches of tasks, in their order; the last tasks, and all if there are few, are alone.
 
     Parameters
     ----------
-    tasks : in the order in which they are handed out
-    alone : names of those that share with none; nor do urgent ones
+    tasks : sequence of tasks
+        In the order in which they are handed out.
+    n_workers : int
+    lone_names : collection of str
+        Names of tasks that share a batch with no other. Nor do urgent tasks.
     """
-    n_parts = BATCHES_PER_WORKER * max(1, n_workers)  # none is there while one is replaced
+    n_parts = BATCHES_PER_WORKER * max(1, n_workers)  # 0 if the only one is being replaced
     is_predicted = any(task.cost for task in tasks)
     costs = [task.cost if is_predicted else 1.0 for task in tasks]
     cost_left, room = sum(costs), 0.0
@@ -494,7 +528,7 @@ def batch_tasks(
 
 
 def in_parts(batch: Batch[AnyTask], size: int) -> list[Batch[AnyTask]]:
-    """Smaller batches of one, of so many tasks."""
+    """A batch in parts of ``size`` tasks; the last may have fewer."""
     return [batch[start : start + size] for start in range(0, len(batch), size)]
 
 
@@ -506,9 +540,14 @@ def run_batch(
     memory_held: Callable[[], int | None] | None = None,
     placed: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run a batch: of each task what ``run_measured`` gives, or its ``error``.
+    """Run the tasks of a batch one after another; the parameters are those of ``run_measured``.
 
-    Of the first tasks alone, where these took ``SECONDS_OF_A_BATCH``.
+    No further task is begun after ``SECONDS_OF_A_BATCH``.
+
+    Returns
+    -------
+    list of dict
+        Of each task that was run, the keywords of its ``Outcome``, or its ``error`` alone.
     """
     results, deadline = list[dict[str, Any]](), time.monotonic() + SECONDS_OF_A_BATCH
     for task in tasks:
@@ -522,20 +561,20 @@ def run_batch(
 
 
 def _fetched(data: Any, placed: Any) -> None:
-    """Do nothing: the task ends when its worker has the data."""
+    """Nothing to do: the task can begin only once its worker has the data."""
 
 
 Runner = InProcess | OnCluster
 
 
 def _received_events(inbox: deque[Message]) -> Iterator[ProgressEvent]:
-    """Empty the inbox; yield its progress events."""
+    """Empty the inbox: the progress events that had arrived."""
     while inbox:
         yield ProgressEvent(**inbox.popleft())
 
 
 def _ran_on_dead_workers(dask_scheduler: Any) -> set[str]:
-    """Return keys given to workers which have died since; runs on the scheduler."""
+    """The keys of tasks that workers had when they died; runs on the scheduler."""
     events = (event for _, event in dask_scheduler.get_events("all"))
     deaths = (
         entry

@@ -1,4 +1,5 @@
 """A run's folder: its files and their columns, what writes them and what reads them.
 
-A leaf: the session that writes and the report that reads import it, it imports neither.
+This package imports neither the session that writes a run nor the report that reads it; both import
+this package.
 """

@@ -1,6 +1,6 @@
-"""Size and SHA-256 of a run's files in ``run.json``, so that damage is seen before it is used.
+"""Size and SHA-256 of a run's files, kept in ``run.json``, so that damage is detected before use.
 
-A Parquet table or a model with a flipped bit can often be read, and answers wrongly.
+A Parquet table or a model with a flipped bit can often be read, and then gives wrong results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import Field
 from pipelines.run_folder.names import READ_AGAIN
 from pipelines.run_folder.schema import DRAW_OR_RESUME, Count, RecordPart, damaged
 
-# In the folder or one below it: never a way out of it, as a file that has changed is removed.
+# In the folder or one below it, never outside: a file that has changed is removed.
 FileName = Annotated[str, Field(pattern=r"^\w[^/]*(/\w[^/]*)?$")]
 
 
@@ -28,13 +28,13 @@ class FileDigest(RecordPart):
 
 
 def digests_read_again(folder: Path, files: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return ``digests_of`` every file that is read again, the patterns ``files`` among them."""
+    """Digests of all files that are read again, among them the patterns ``files``."""
     patterns = (*READ_AGAIN, *files)
     return digests_of(folder, sorted(path for name in patterns for path in folder.glob(name)))
 
 
 def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Return size and SHA-256 of files in a run folder, by their paths there.
+    """Size and SHA-256 of files in a run folder, by their paths in it.
 
     Raises
     ------
@@ -48,13 +48,13 @@ def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]
 
 
 def changes_of(folder: Path, recorded: Mapping[str, FileDigest]) -> dict[str, str]:
-    """Return in words how files differ from what the run left, by their paths; equal ones not."""
+    """How files differ from what the run left, in words; without unchanged files."""
     changes = {}
     for name, digest in recorded.items():
         path = folder / name
         try:
             size = path.stat().st_size
-            if size != digest.bytes:  # said without reading what may be gigabytes
+            if size != digest.bytes:  # reported without reading what may be gigabytes
                 changes[name] = f"it has {size:,} bytes, the run left {digest.bytes:,}"
             elif _sha256(path) != digest.sha256:
                 changes[name] = "its SHA-256 is not that of the file the run left"
@@ -68,15 +68,19 @@ def changes_of(folder: Path, recorded: Mapping[str, FileDigest]) -> dict[str, st
 def refuse_changed(
     folder: Path, recorded: Mapping[str, FileDigest], *patterns: str, may_be_gone: bool = False
 ) -> None:
-    """Check files that are about to be read against what the run left.
+    """Raise InputError if a file that is about to be read is not as the run left it.
 
     A run that was killed, or is older than these digests, has none to check.
 
     Parameters
     ----------
-    recorded : ``files`` of the run's record
-    *patterns : of the files that are read, such as ``members/*.npz``
-    may_be_gone : whether the reader does without a file that is missing
+    folder : Path
+    recorded : mapping of str to FileDigest
+        ``files`` of the run's record.
+    *patterns : str
+        Of the files that are read, such as ``members/*.npz``.
+    may_be_gone : bool
+        Whether the reader does without a missing file.
     """
     digests = {
         name: digest
@@ -92,5 +96,6 @@ def refuse_changed(
 
 
 def _sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""A run's folder: made once, described by ``run.json``, never two runs in one."""
+"""A run's folder: made once, described by ``run.json``, and never shared by two runs."""
 
 from __future__ import annotations
 
@@ -23,31 +23,53 @@ from pipelines.run_folder.names import JOURNAL, RECORD, replacing
 from pipelines.run_folder.record import Record, read_record
 from pipelines.run_folder.rows import Row
 
-PROBE = ".probe"
+PROBE = ".probe"  # prefix of a file that shows whether the folder can be written
 
 
 class RunFolder:
-    """The folder of one run, and the record that describes it."""
+    """The folder of one run, and the record that describes it.
+
+    Attributes
+    ----------
+    path : Path
+    record : dict
+        The content of ``run.json``.
+    files : mapping of str to FileDigest
+        Digests of the files that the last session left.
+    changed : mapping of str to str
+        Files that were removed because they had changed, and how they differed.
+    wall_before : float
+        Seconds of earlier sessions, once the clock has been started.
+    session_started : str
+    """
 
     def __init__(
         self, path: Path, record: dict[str, Any], files: Mapping[str, FileDigest] | None = None
     ) -> None:
         self.path = path
         self.record = record
-        self.files = files or {}  # as its last session left them
-        self.changed: Mapping[str, str] = {}  # those that were removed, and how they differed
-        self.wall_before = 0.0  # of earlier sessions, once the clock has been started
+        self.files = files or {}  # as the last session left them
+        self.changed: Mapping[str, str] = {}  # set by ``remove_changed``
+        self.wall_before = 0.0  # set by ``start_clock``
         self._clock = 0.0
         self.session_started = iso_now()
 
     @classmethod
     def create(cls, results: str | None, command: str, write: bool = True) -> RunFolder:
-        """Make the folder of a new run, or only check that it can be new.
+        """Make the folder of a new run.
 
         Parameters
         ----------
         results : str, optional
             The folder, new or empty; by default ``results/COMMAND-TIME``.
+        command : str
+        write : bool
+            False only checks that the folder could be made.
+
+        Raises
+        ------
+        InputError
+            The folder is not empty, or cannot be written.
         """
         if not write:
             if results:
@@ -68,14 +90,22 @@ class RunFolder:
     def open(
         cls, path: Path, command: str, option: str = "--resume", record_class: type[Record] = Record
     ) -> RunFolder:
-        """Open the folder of an earlier run of the same command, which ``option`` named.
+        """Open the folder of an earlier run of the same command.
 
-        ``kind`` is the schema of its ``run.json``.
+        Parameters
+        ----------
+        path : Path
+        command : str
+        option : str
+            The option that named the folder, for messages.
+        record_class : type of Record
+            Schema of its ``run.json``.
 
         Raises
         ------
         InputError
-            It holds no run, one of another command, or a damaged ``run.json``.
+            The folder has no run, one of another command, one that never began, or a damaged
+            ``run.json``.
         """
         if not (path / RECORD).is_file():
             raise InputError(
@@ -107,9 +137,9 @@ class RunFolder:
         Raises
         ------
         OSError
-            They could not be stored; ``record`` says what the file says, as it was before.
+            They could not be stored; ``record`` then still equals the file.
         """
-        # What a full disk has not taken must not be believed: not a status "finished" above all.
+        # An entry that a full disk did not store must not count, above all a status "finished".
         record = self.record | metadata
         with replacing(self.path / RECORD) as file:
             file.write_text(json.dumps(record, indent=2) + "\n")
@@ -121,19 +151,19 @@ class RunFolder:
         return "options" in self.record
 
     def journal(self, row_class: type[Row] = Row, write: bool = True) -> Journal:
-        """Open the journal of the run, to append by this process alone, or to read."""
+        """Open the journal of the run, to append as the only process, or to read."""
         return Journal(self.path / JOURNAL, row_class, self.record.get("fingerprint"), write)
 
     def remove_changed(self, journal: Journal) -> None:
-        """Remove the files that are not as the run left them, for this session to make again.
+        """Remove files that are not as the run left them, so that this session makes them again.
 
-        A session that was killed has left no digests but those its journal has of tasks' files.
-        Of a changed journal each line is checked by itself.
+        A session that was killed left no digests except those of tasks' files in its journal. The
+        journal itself stays: each of its lines has a checksum.
 
         Raises
         ------
         InputError
-            One cannot be removed: a folder stands in its place.
+            A file cannot be removed, such as a folder in its place.
         """
         of_tasks = {
             name: FileDigest.model_validate(digest)
@@ -152,9 +182,9 @@ class RunFolder:
                 ) from None
 
     def sign(self, journal: Journal, **metadata: Any) -> None:
-        """Give a new run its fingerprint, of all that decides its results, and its journal too.
+        """Set the fingerprint of a new run, a digest of all that decides its results.
 
-        A run begun by a version that had none goes on without: its records bear none.
+        A run that was begun by a version without fingerprints continues without one.
         """
         if not self.has_begun:
             content = json.dumps(metadata, sort_keys=True).encode()
@@ -162,10 +192,10 @@ class RunFolder:
             self.record["fingerprint"] = journal.fingerprint
 
     def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
-        """Begin to count a session's wall time, on top of that of earlier ones.
+        """Start to count this session's wall time, on top of that of earlier ones.
 
-        A session that was killed wrote no end: it lasted to its last record in
-        the journal.
+        A session that was killed did not record its end; it counts up to its last record in the
+        journal.
         """
         before = self.record.get("wall_seconds", 0.0)
         if self.record.get("status") == "running":
@@ -190,16 +220,31 @@ def hold(
     row_class: type[Row] = Row,
     record_class: type[Record] = Record,
 ) -> Iterator[tuple[RunFolder, Journal]]:
-    """Take hold of a run's folder, before anything else is done, until the end of the block.
+    """Hold a run's folder, before anything else is done, until the end of the block.
 
-    One that was made for a run which then never began is gone at the end.
+    A folder that was made for a run which then never began is removed at the end.
 
     Parameters
     ----------
-    results : path of a new folder; None for one with the time in its name
-    resume : path of an earlier run's folder, in place of a new one
-    write : False to look alone: nothing is made, locked or removed
-    row, kind : schemas of a line of its journal, and of its ``run.json``
+    command : str
+    results : str or None
+        Path of a new folder; None for one with the time in its name.
+    resume : str or None
+        Path of an earlier run's folder, in place of a new one.
+    write : bool
+        False only looks: nothing is made, locked or removed.
+    row_class, record_class : type of Row, type of Record
+        Schemas of a row of its journal, and of its ``run.json``.
+
+    Yields
+    ------
+    folder : RunFolder
+    journal : Journal
+
+    Raises
+    ------
+    InputError
+        The folder cannot be used, or another process holds it.
     """
     folder = (
         RunFolder.open(Path(resume), command, record_class=record_class)
@@ -213,7 +258,7 @@ def hold(
     except OSError as error:
         raise _unwritable(folder.path, error) from None
     with journal:
-        # As the process left it that had it open until now.
+        # Another process may have changed it before the lock was taken.
         if resume and write:
             folder = RunFolder.open(folder.path, command, record_class=record_class)
             folder.remove_changed(journal)
@@ -223,7 +268,7 @@ def hold(
         keep = True
         try:
             yield folder, journal
-        except InputError as error:  # perhaps of a worker, which alone has read the data
+        except InputError as error:  # perhaps from a worker, the only process that read the data
             status = folder.record.get("status")
             keep = bool(resume or journal.records or status == "finished")
             if keep and write and status == "running" and _is_there(journal):
@@ -233,18 +278,19 @@ def hold(
             if write and not (keep and folder.has_begun) and _is_there(journal):
                 with suppress(OSError):
                     if not keep:
-                        shutil.rmtree(folder.path)  # a new run's, which was empty
-                    else:  # and what somebody else has put there since stays
+                        shutil.rmtree(folder.path)  # the folder of a new run, empty before
+                    else:  # files that others have put there since stay
                         (folder.path / JOURNAL).unlink(missing_ok=True)
                         folder.path.rmdir()
                     if folder.path.parent == Path("results"):
-                        folder.path.parent.rmdir()  # where there is nothing else in it
+                        folder.path.parent.rmdir()  # if there is nothing else in it
 
 
 def refuse_links(path: Path, option: str) -> None:
-    """Refuse a folder in which a link would have a run write, or remove, what lies elsewhere.
+    """Refuse a folder with a link that would have a run write, or remove, files elsewhere.
 
-    A file is replaced in one step, and a link with it; but not the journal, nor a folder.
+    A file is replaced in one step, and a link with it; but the journal and folders are not
+    replaced.
     """
     for entry in path.iterdir():
         if entry.is_symlink() and (entry.name == JOURNAL or entry.is_dir()):
@@ -255,6 +301,7 @@ def refuse_links(path: Path, option: str) -> None:
 
 
 def _is_there(journal: Journal) -> bool:
+    """Whether the folder is still where the journal was opened."""
     try:
         journal.check()
     except FolderLost:
@@ -263,15 +310,15 @@ def _is_there(journal: Journal) -> bool:
 
 
 def refuse_taken(path: Path) -> None:
-    """Refuse a folder for a new run that holds another one.
+    """Refuse a folder for a new run that is not empty.
 
     Raises
     ------
     InputError
-        It is no folder, or not empty. One that is not there is as good as empty.
+        It is not a folder, or not empty. A folder that does not exist counts as empty.
     """
     try:
-        # A run that was killed before its first task leaves no more than an empty journal.
+        # A run that was killed before its first task leaves at most an empty journal.
         content = sorted(
             entry.name
             for entry in path.iterdir()
@@ -295,6 +342,7 @@ def refuse_taken(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:
+    """The error of a folder that cannot be written."""
     return InputError(
         f"--results must be a folder that can be written, got {path}: {error.strerror}; "
         "name another folder"
@@ -302,11 +350,11 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 
 
 def iso_now() -> str:
-    """Return the time, in ISO 8601 and UTC."""
+    """The current time, in ISO 8601 and UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def unused(path: Path) -> Path:
-    """Return ``path``, with a number where the name is taken."""
+    """``path``, with a number added if it exists."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
     return next(name for name in itertools.chain([path], numbered) if not os.path.lexists(name))

@@ -1,6 +1,6 @@
-"""The journal of a run: what is done, durable the moment it is known.
+"""The journal of a run: what is done, stored on disk as soon as it is known.
 
-One JSON object a line; a record is one task with its rows, and bears the checksum of its
+It has one JSON object a line. A record is one task with its rows, and has the checksum of its
 line. A line that a kill or a full disk cut short, or that was changed since, is dropped when the
 journal is opened again.
 """
@@ -31,12 +31,12 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 class TaskRecord(RecordPart, Generic[AnyRow]):
-    """A line: a task, where and when it was done, and its rows; none where it failed whole.
+    """A line: a task, where and when it was done, and its rows, none if it failed as a whole.
 
-    ``cost`` is what was predicted of it, in any unit of time, ``run`` the fingerprint of the run
-    it belongs to, ``session`` counts from 1, and ``files`` are what it left beside; older runs have
-    none of these. The most memory in use meanwhile is in bytes, of the worker's process and of its
-    GPU.
+    ``cost`` is the predicted cost, in any unit of time; ``run`` the fingerprint of the run;
+    ``session`` counts from 1; ``files`` are what the task left beside the journal. Older runs have
+    none of these. ``peak_memory`` and ``peak_gpu_memory`` are the most bytes in use during the
+    task, of the worker's process and of its GPU.
     """
 
     task: str
@@ -53,10 +53,10 @@ class TaskRecord(RecordPart, Generic[AnyRow]):
     files: dict[FileName, FileDigest] = Field(default_factory=dict)
 
 
-MEMORY = "peak_memory", "peak_gpu_memory"
-CHECKSUM = b', "crc32": '  # the last entry of a line, of all that stands before it
+MEMORY = "peak_memory", "peak_gpu_memory"  # fields of a record
+CHECKSUM = b', "crc32": '  # the last entry of a line: checksum of the bytes before it
 
-# A network file system may say for a moment that a file is not there, or number it anew.
+# On a network file system a file may seem missing, or have another inode, for a moment.
 TIMES_TO_LOOK = 3
 SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -67,7 +67,7 @@ class FolderLost(OSError):
     Attributes
     ----------
     now : Path or None
-        Where it is, if it was renamed and the system tells.
+        Where it is now, if it was renamed and the system knows.
     """
 
     def __init__(self, journal: Path, now: Path | None) -> None:
@@ -84,18 +84,26 @@ class Journal:
     Parameters
     ----------
     path : Path
-        The file; made if it is not there. A partial last line is cut off.
-    rows : what the rows of its records are held against
-    fingerprint : of the run, for every record that is appended; others are passed over
-    write : False to read alone, what another process may be writing
+        The file; made if it does not exist. A partial last line is cut off.
+    row_class : type of Row
+        Schema of the rows of its records.
+    fingerprint : str, optional
+        Fingerprint of the run, added to every record; records of other runs are ignored.
+    write : bool
+        False only reads, what another process may be writing.
 
     Attributes
     ----------
     records : list of dict
-        What stood in the file when it was opened, damaged and foreign lines left out, and what
-        was appended since.
+        Records that were in the file when it was opened, without damaged and foreign lines, and
+        those appended since.
     n_foreign : int
-        Records of another run.
+        Number of records of other runs.
+
+    Raises
+    ------
+    InputError
+        Another process writes the journal.
     """
 
     def __init__(
@@ -106,7 +114,7 @@ class Journal:
         write: bool = True,
     ) -> None:
         self.fingerprint, self._write = fingerprint, write
-        self._path = path.absolute()  # who changes the working folder does not move it
+        self._path = path.absolute()  # a later change of the working directory must not matter
         read_path = path if path.exists() else os.devnull
         self._file = _locked(path) if write else open(read_path, "rb", buffering=0)  # noqa: SIM115
         self._file.seek(0)
@@ -115,7 +123,7 @@ class Journal:
         schema = TaskRecord[row_class]  # type: ignore[valid-type]
         n_complete = content.rfind(b"\n") + 1
         for line in content[:n_complete].split(b"\n"):
-            # A line that is damaged costs its own task, not those that follow it.
+            # A damaged line loses its own task, not those after it.
             with suppress(ValueError):
                 body, has_checksum, checksum = line.rpartition(CHECKSUM)
                 if has_checksum and int(checksum.rstrip(b"}")) != zlib.crc32(body):
@@ -128,17 +136,19 @@ class Journal:
         self._session = 1 + max((record.get("session", 0) for record in self.records), default=0)
         if write and n_complete < len(content):
             self._file.truncate(n_complete)
-        self._waiting = list[dict[str, Any]](), bytearray()  # they are stored with the next
+        # Records that ``store`` has yet to write, and their lines.
+        self._waiting = list[dict[str, Any]](), bytearray()
         self._size = n_complete
+        # The last line, by which the file is recognised later.
         self._last = content[content.rfind(b"\n", 0, max(0, n_complete - 1)) + 1 : n_complete]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one record, and those that were added, and wait until the disk has them.
+        """Write a record, and those that were added, and wait until they are on disk.
 
         Raises
         ------
         FolderLost
-            It is not where it could be found again.
+            The file is no longer at its path.
         OSError
             The record could not be stored; the file is as it was before.
         """
@@ -146,7 +156,7 @@ class Journal:
         self.store()
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record in, which is written with the next: disks take longer than a short task."""
+        """Add a record that ``store`` writes later: a write takes longer than a short task."""
         record = record | {"session": self._session}
         if self.fingerprint is not None:
             record = record | {"run": self.fingerprint}
@@ -172,47 +182,49 @@ class Journal:
         self.check()
 
     def _store(self, line: bytes) -> None:
+        """Append lines and wait for the disk; on an error the file is cut back."""
         try:
             n_written = 0
             while n_written < len(line):
                 n_written += self._file.write(line[n_written:]) or 0
             os.fsync(self._file.fileno())
         except OSError:
-            with suppress(OSError):  # the first error says more
+            with suppress(OSError):  # the first error is the one to report
                 self._file.truncate(self._size)
             raise
         self._size += len(line)
         self._last = line
 
     def check(self) -> None:
-        """Check that what was written can be found again, by the path of the file.
+        """Check that the path still leads to the file that was written.
 
         Raises
         ------
         FolderLost
+            It does not.
         """
         for n_left in reversed(range(TIMES_TO_LOOK if self._write else 0)):
             try:
                 if os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
                     return
-                if self._is_at_path():  # on a file system that numbers its files anew
+                if self._is_at_path():  # a file system may give the same file a new inode
                     return
             except (FileNotFoundError, NotADirectoryError):
                 pass
-            except OSError:  # a file system that gives no answer says nothing of the file
+            except OSError:  # without an answer, nothing is known about the file
                 return
             if not n_left:
                 raise FolderLost(self._path, self._folder_now())
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _is_at_path(self) -> bool:
-        """Return whether the last line that was written stands in its place at the path."""
+        """Whether the file at the path has the last written line in its place."""
         with open(self._path, "rb") as file:
             file.seek(self._size - len(self._last))
             return bool(self._last) and file.read(len(self._last)) == self._last
 
     def _folder_now(self) -> Path | None:
-        """Return the folder of the file where it was renamed, on Linux."""
+        """Where the folder is now if it was renamed; known on Linux only."""
         with suppress(OSError):
             now = Path(os.readlink(f"/proc/self/fd/{self._file.fileno()}"))
             is_same = os.path.samestat(os.stat(now), os.fstat(self._file.fileno()))
@@ -221,9 +233,14 @@ class Journal:
         return None
 
     def _open_again(self) -> None:
-        """Open the file at the path, if it is this one.
+        """Open the file at the path again, if it is the same file.
 
-        A file server that was started anew may no longer know open files that are still there.
+        After a restart, a file server may no longer know open files that still exist.
+
+        Raises
+        ------
+        FolderLost
+            Another file, or none, is at the path.
         """
         try:
             is_there = self._is_at_path()
@@ -234,7 +251,7 @@ class Journal:
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_UN)
         file = _locked(self._path)
-        file.truncate(self._size)  # it may have a part of the line that could not be stored
+        file.truncate(self._size)  # part of the line that failed may have been written
         with suppress(OSError):
             self._file.close()
         self._file = file
@@ -249,11 +266,18 @@ class Journal:
 
 
 def _no_link(name: str, flags: int) -> int:
+    """Open a file, but not through a symbolic link."""
     return os.open(name, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _locked(path: Path) -> FileIO:
-    """Open and lock the file; of two processes at once, one gets it."""
+    """Open and lock the file; of two processes at once, one gets the lock.
+
+    Raises
+    ------
+    InputError
+        Another process holds the lock.
+    """
     while True:
         file = open(path, "ab+", buffering=0, opener=_no_link)  # noqa: SIM115  open as long as the journal
         try:
@@ -265,11 +289,12 @@ def _locked(path: Path) -> FileIO:
                 "; wait for it to end, or name another folder"
             ) from None
         except OSError as error:
-            # Some network file systems have no locks: better unlocked than not at all.
+            # Some network file systems have no locks: an unlocked journal is better than none.
             if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
                 raise
             return file
-        # Between the two calls its last holder may have removed what it had made in vain.
+        # Between the two calls, the last holder may have removed the file of a run that never
+        # began.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file

@@ -1,4 +1,4 @@
-"""The files of a run's folder, and how a file is replaced."""
+"""File names of a run's folder, and how a file is replaced."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ WRONG = "test_errors.npz"
 MODEL = "model.safetensors"
 REPORT = "report.html"
 
-# What a later session, predict or the report reads, beside what a command declares; run.json has
-# the digest of each.
+# Files that a later session, predict or the report reads, besides those that a command declares;
+# run.json has their digests.
 READ_AGAIN = (JOURNAL, "*.parquet", WRONG, MODEL)
 
-# How a fit ended, as the column "status" says it.
-OK, NOT_CONVERGED, DIVERGED = "ok", "not converged", "diverged"  # a loss that is no number
-FAILED = "failed"  # what the status of a cell without a score begins with; the reason follows
+# Values of the column "status": how a fit ended.
+# Diverged: the loss is not a number.
+OK, NOT_CONVERGED, DIVERGED = "ok", "not converged", "diverged"
+FAILED = "failed"  # prefix of the status of a cell without a score; the reason follows
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield another name to write a file under, which takes its place once the disk has it all.
+    """A temporary name to write a file under; it replaces ``path`` once the disk has it all.
 
-    A kill or a full disk leaves the file that was there; of two writers the last one wins. A
-    symbolic link is replaced, and what it points to left alone: a folder may be another's.
+    A kill or a full disk leaves the former file; of two writers the last one wins. A symbolic
+    link is replaced, and its target left alone, as the folder may be another user's.
     """
     unfinished = path.with_name(f".{path.name[:40]}.{uuid4().hex}.part")
     try:
         yield unfinished
         with unfinished.open("rb+") as file:
-            os.fsync(file.fileno())  # or a machine without power may leave it empty
+            os.fsync(file.fileno())  # else a power failure may leave it empty
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

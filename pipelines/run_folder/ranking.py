@@ -1,4 +1,4 @@
-"""Rank candidates: one rule for ties, and for candidates that are not finished."""
+"""The ranking of candidates: one rule for ties, and for candidates that are not finished."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-# A mean over folds carries rounding; candidates closer than this are tied.
+# Means over folds carry rounding errors; candidates that agree to these decimals are tied.
 TIE_DECIMALS = 12
-VALUES = ["error", "score"]
-# What a table has of candidates where some do not have all folds; see ``search.unfinished``.
+VALUES = ["error", "score"]  # columns of cells that have a mean and a standard deviation
+# Further columns of a table in which some candidates lack folds; see ``search.unfinished``.
 UNFINISHED = ("score_part", "behind", "stopped")
 
 
@@ -28,11 +28,20 @@ def ranked_candidates(
 
     Parameters
     ----------
-    cells : table with ``parameters``, ``error`` (a fraction) and ``score`` (larger is
-        better); NaN where the fit failed
-    parameters : names of the columns that tell one candidate from another
-    n_folds : see ``ranked``
-    reduce : what does as ``means_of`` does, which it is by default
+    cells : DataFrame
+        With ``parameters``, ``error`` (a fraction) and ``score`` (larger is better); NaN where the
+        fit failed.
+    parameters : sequence of str
+        Columns that tell one candidate from another.
+    n_folds : int
+        Cells of a complete candidate; see ``ranked``.
+    reduce : function, optional
+        Used in place of ``means_of``.
+
+    Returns
+    -------
+    DataFrame
+        As ``ranked`` returns it.
     """
     import pandas as pd
 
@@ -47,14 +56,15 @@ def ranked_candidates(
 
 
 def means_of(values: np.ndarray) -> np.ndarray:
-    """Mean and deviation of each value of each candidate, of those that are numbers.
+    """Mean and standard deviation of each value of each candidate, without NaN.
 
-    The deviation is not corrected, as scikit-learn's, and NaN of one cell. Each candidate's are
-    the same to the bit whatever others there are.
+    The standard deviation divides by n, as scikit-learn's, and is NaN for a single cell. The
+    results of a candidate do not depend, to the bit, on which others there are.
 
     Parameters
     ----------
-    values : array of shape (n_candidates, n_values, n_cells), NaN where there is none
+    values : array of shape (n_candidates, n_values, n_cells)
+        NaN where there is none.
 
     Returns
     -------
@@ -71,9 +81,14 @@ def means_of(values: np.ndarray) -> np.ndarray:
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """Sums along the last axis, rounded once by Neumaier's method.
+    """Sums along the last axis, rounded once by Neumaier's method [1]_.
 
     So the mean of four scores that differ little is 0.955, not 0.9549999999999998.
+
+    References
+    ----------
+    .. [1] A. Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen,
+       Zeitschrift für Angewandte Mathematik und Mechanik 54, 1974.
     """
     total, correction = np.zeros(values.shape[:-1]), np.zeros(values.shape[:-1])
     for value in np.moveaxis(values, -1, 0):
@@ -85,16 +100,25 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
-    """Candidates in order, from their means.
+    """Candidates in order of their means.
 
     A tie goes to the smaller first parameter, then to the smaller second. A candidate
-    with a failed fold has no mean and comes last. One of which some folds are
-    still to come is left out: it cannot be compared yet.
+    with a failed fold has no mean and comes last. One that still lacks folds is left out, as it
+    cannot be compared yet.
+
+    Parameters
+    ----------
+    means : DataFrame
+        ``error_mean``, ``error_std``, ``score_mean``, ``score_std``, ``n_ok`` and ``n_cells``, with
+        the parameters as index.
+    n_folds : int
+        Cells of a complete candidate.
 
     Returns
     -------
-    table with the parameters, ``error_mean``, ``error_std``, ``score_mean``, ``score_std``,
-    ``n_ok``, ``rank`` (1 is best by the mean score, no two alike), best first
+    DataFrame
+        The parameters, ``error_mean``, ``error_std``, ``score_mean``, ``score_std``, ``n_ok`` and
+        ``rank`` (1 is best by the mean score, no two alike), best first.
     """
     parameters = [str(name) for name in means.index.names]
     table = means[means["n_cells"] >= n_folds].drop(columns="n_cells")
@@ -107,7 +131,7 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
 
 
 def have_all_folds(candidates: pd.DataFrame) -> pd.Series:
-    """Whether each candidate was tried on all folds: statistics are of these."""
+    """Whether each candidate was tried on all folds; statistics use only these."""
     if "stopped" in candidates:
         return candidates["stopped"] == ""
     return candidates["rank"] > 0
@@ -122,9 +146,9 @@ def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortfall(candidates: pd.DataFrame) -> pd.Series:
-    """How far the score of each candidate is below the best; NaN where it is not known.
+    """How far the score of each candidate is below the best; NaN if that is not known.
 
-    Of one that was given up it is how far it was behind the best of that time.
+    For a candidate that was given up, how far it was behind the best at that time.
     """
     behind = candidates["score_mean"].iloc[0] - candidates["score_mean"]
     return behind.fillna(candidates["behind"]) if "behind" in candidates else behind

@@ -1,4 +1,4 @@
-"""Read and validate the files of a run folder; what is missing stays empty."""
+"""The files of a run folder, read and validated; what is missing stays empty."""
 
 from __future__ import annotations
 
@@ -24,11 +24,23 @@ from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 class FinishedTask:
     """A finished task: its description, where and when it ran, and its rows.
 
-    ``worker`` is the addresses of all that were at it, separated by spaces. ``started`` is in
-    Unix seconds; ``compile_seconds`` are among its ``seconds``. ``cost`` was predicted, in a task
-    of time of its own; None in the journals of older runs. ``memory`` is the most bytes that were
-    in use meanwhile: ``peak_memory`` of the worker's process, ``peak_gpu_memory`` of its GPU.
-    ``session`` counts from 1; 0 in the journals of older runs.
+    Attributes
+    ----------
+    name : str
+    worker : str
+        Addresses of all workers that took part, separated by spaces.
+    started : float
+        Unix time in seconds.
+    seconds, compile_seconds : float
+        The seconds include those of compilation.
+    rows : tuple of mappings
+    cost : float or None
+        Predicted, in a unit of time that only compares tasks; None in older journals.
+    memory : mapping of str to int
+        Most bytes in use during the task: ``peak_memory`` of the worker's process,
+        ``peak_gpu_memory`` of its GPU.
+    session : int
+        Counts from 1; 0 in older journals.
     """
 
     name: str
@@ -48,26 +60,36 @@ class FinishedTask:
 
     @property
     def ended(self) -> float:
+        """Unix time in seconds."""
         return self.started + self.seconds
 
     @property
     def n_failed(self) -> int:
-        """The number of its cells that failed."""
+        """Number of its cells that failed."""
         return sum(str(row.get("status", "ok")).startswith("failed") for row in self.rows)
 
 
 @dataclass(frozen=True)
 class RunData:
-    """All that a run left in its folder, whatever its command; tables are read when asked for.
+    """All that a run left in its folder, whatever its command; tables are read on access.
 
-    ``metadata`` is ``run.json`` as it stands, ``record`` the same with its types. ``cells`` has
-    one row per cell, an empty table where the run got no further; fits on a share of the rows,
-    whose fold is -1, are no cells. What a command leaves beside these is in a class of its own.
+    A command that leaves further files has a class of its own. Reading a damaged table raises
+    InputError.
 
-    A table that is damaged is an ``InputError``.
+    Attributes
+    ----------
+    path : Path
+    metadata : mapping
+        ``run.json`` as it is.
+    record : Record
+        The same, validated.
+    cells : DataFrame
+        One row for each cell, empty if the run did not get that far. Fits on a fraction of the
+        rows, whose fold is -1, are not cells.
+    tasks : tuple of FinishedTask
     """
 
-    # The columns that tell one cell from another.
+    # Columns that tell one cell from another; without them, no duplicates are dropped.
     key_columns: ClassVar[Sequence[str]] = ()
 
     path: Path
@@ -89,8 +111,15 @@ class RunData:
         Parameters
         ----------
         folder : Path
-        row, kind : schemas of a line of its journal and of its cells, and of its ``run.json``
-        cells_file : the name of its table of cells
+        row_class, record_class : type of Row, type of Record
+            Schemas of a row of its journal and cells, and of its ``run.json``.
+        cells_file : str
+            Name of its table of cells.
+
+        Raises
+        ------
+        InputError
+            There is no run, or one of its files is damaged.
         """
         folder = Path(folder)
         metadata, record = read_record(folder, record_class)
@@ -105,17 +134,18 @@ class RunData:
         if cells is None:
             cells = cells_of(records, row_class, list(cls.key_columns))
         elif "fold" in cells:
+            # Fits on a fraction of the rows are in the table, with fold -1.
             cells = cells[cells["fold"] >= 0].reset_index(drop=True)
         return cls(folder, metadata, record, cells, recorded_tasks(records))
 
     @cached_property
     def candidates(self) -> pd.DataFrame:
-        """One row per candidate, an empty table where no candidate has all of its folds."""
+        """One row for each candidate; empty if no candidate has all of its folds."""
         table = read_table(self.path / names.CANDIDATES)
         return self.candidates_of_cells() if table is None else table
 
     def candidates_of_cells(self) -> pd.DataFrame:
-        """Return the candidates of a run that wrote no table of them."""
+        """The candidates of a run that wrote no table of them."""
         return pd.DataFrame()
 
     @cached_property
@@ -130,7 +160,7 @@ class RunData:
 
     @cached_property
     def wrong_images(self) -> dict[int, np.ndarray]:
-        """The wrong test samples of an image data set, by their row; see ``as_pictures``."""
+        """The wrong test samples of an image data set, by row; see ``as_pictures``."""
         path, shape = self.path / names.WRONG, self.record.dataset.image_shape
         if not path.is_file() or shape is None:
             return {}
@@ -147,11 +177,12 @@ class RunData:
 
     @property
     def classes(self) -> list[str]:
+        """Names of the classes; empty for a regression."""
         return self.record.dataset.classes
 
     @property
     def n_splits(self) -> int | None:
-        """The splits of each candidate, else those the cells have."""
+        """Splits of each candidate, by ``run.json`` or else by the cells."""
         n_splits = n_splits_of(self.metadata)
         if n_splits is not None:
             return n_splits
@@ -161,7 +192,7 @@ class RunData:
 def cells_of(
     journal: list[dict[str, Any]], row_class: type[Row], key_columns: list[str]
 ) -> pd.DataFrame:
-    """Return the cells of a run that ended before it wrote its table; one tried again counts once.
+    """The cells of a run that ended before it wrote its table; a repeated cell counts once.
 
     A row whose fold is -1 is no cell but a refit.
     """
@@ -184,7 +215,7 @@ def cells_of(
 
 
 def recorded_tasks(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, ...]:
-    """Return the records of a journal as tasks, in the order in which they began."""
+    """The records of a journal as tasks, in the order in which they began."""
     tasks = [
         FinishedTask(
             record["task"],
@@ -203,18 +234,18 @@ def recorded_tasks(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, 
 
 
 def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return flattened images of that ``image_shape`` as a drawing takes them, channels last."""
+    """Flattened images of this ``image_shape`` for drawing, channels last."""
     images = pixels.reshape(len(pixels), *shape)
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
 
 
 def read_table(path: Path, row_class: type[Row] = Row) -> pd.DataFrame | None:
-    """Return a Parquet or CSV file, if there is one, of rows that are held against a schema.
+    """Read a Parquet or CSV file and check it against the schema of its rows; None without a file.
 
     Raises
     ------
     InputError
-        It cannot be read, lacks a column, or a value breaks the rule of its column.
+        The file cannot be read, lacks a column, or a value breaks the rule of its column.
     """
     if not path.is_file():
         return None
@@ -222,7 +253,7 @@ def read_table(path: Path, row_class: type[Row] = Row) -> pd.DataFrame | None:
     try:
         table = pd.read_csv(path) if is_csv else pd.read_parquet(path)
         return as_table(table, row_class)
-    # What pandas and pyarrow make of damaged content is of many classes.
+    # pandas and pyarrow raise many exception types on damaged content.
     except Exception as error:
         required = [name for name, field in row_class.model_fields.items() if field.is_required()]
         rule = f"a {'CSV' if is_csv else 'Parquet'} table with {', '.join(required) or 'rows'}"
@@ -230,7 +261,7 @@ def read_table(path: Path, row_class: type[Row] = Row) -> pd.DataFrame | None:
 
 
 def as_table(table: pd.DataFrame, row_class: type[Row]) -> pd.DataFrame:
-    """Return the table in the dtypes of its rows, and what else it has.
+    """The table with the dtypes of its schema; columns without a schema stay as they are.
 
     Raises
     ------
@@ -239,7 +270,7 @@ def as_table(table: pd.DataFrame, row_class: type[Row]) -> pd.DataFrame:
     """
     if not table.columns.is_unique:
         raise ValueError("two columns of one name")
-    with np.errstate(invalid="ignore"):  # infinite losses, which pandas tries as whole numbers
+    with np.errstate(invalid="ignore"):  # pandas tries to convert infinite losses to integers
         present_columns = {
             name: table[name].convert_dtypes() for name in row_class.model_fields if name in table
         }
@@ -257,7 +288,7 @@ def as_table(table: pd.DataFrame, row_class: type[Row]) -> pd.DataFrame:
 
 @cache
 def _columns_of(row_class: type[Row]) -> type[BaseModel]:
-    """Return the schema of a table of rows: for each field of a row a list of such values."""
+    """The schema of a table: for each field of a row, a list of its values."""
     fields: dict[str, Any] = {
         name: (
             list[Annotated[field.annotation, name, *field.metadata]],  # type: ignore[name-defined]

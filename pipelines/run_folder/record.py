@@ -1,4 +1,4 @@
-"""``run.json``: the schema of what runs of all commands have, and its reading."""
+"""``run.json``: the schema that runs of all commands share, and its reading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAY_OUT = "name a folder that a command wrote with --results"
 
 
 class TableMetadata(RecordPart):
-    """Columns of a table by kind, as they were learned from."""
+    """The columns of a table, by kind, as models were trained on them."""
 
     target: str
     missing: str = "impute"
@@ -54,7 +54,7 @@ class DatasetMetadata(RecordPart):
     n_features: Count | None = None
     n_classes: Count | None = None
     classes: list[str] = Field(default=[], max_length=MOST_CLASSES)
-    # Height and width, of coloured images their channels before them.
+    # (height, width) of gray images, (channels, height, width) of coloured ones.
     image_shape: tuple[Side, Side] | tuple[Side, Side, Side] | None = None
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
@@ -63,7 +63,7 @@ class DatasetMetadata(RecordPart):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the features of a table, in the order in which models take them."""
+        """The names of the features of a table, in the order that models take."""
         table = self.table
         return () if table is None else (*table.numbers, *table.categories)
 
@@ -81,7 +81,7 @@ class ImageForm(RecordPart):
 
 
 class WorkerMetadata(RecordPart):
-    """A worker of a run; memory in bytes, the most in use during a task."""
+    """A worker of a run; memory in bytes, peaks are the most in use during a task."""
 
     address: str
     host: str | None = None
@@ -96,10 +96,15 @@ class RecycledMetadata(RecordPart):
 
     Attributes
     ----------
-    time, seconds : when that was begun, in seconds since the epoch, and how long it took
-    n_tasks : those that the process had finished
-    memory : bytes that it held after its tenth task and after its last; None where it was not
-        replaced for that
+    worker : str
+        Its address.
+    time, seconds : float
+        When the replacement began, in seconds since the epoch, and how long it took.
+    n_tasks : int
+        Tasks that the process had finished.
+    memory : (int, int) or None
+        Bytes that it held after its tenth task and after its last; None if it was replaced for
+        another reason.
     """
 
     worker: str
@@ -118,7 +123,7 @@ class ClusterMetadata(RecordPart):
 
 
 class Failure(RecordPart):
-    """The cells that share a status other than ``ok``."""
+    """The cells that have the same status, other than ``ok``."""
 
     status: str = "failed"
     count: Count = 0
@@ -126,7 +131,7 @@ class Failure(RecordPart):
 
 
 class OptionMetadata(RecordPart):
-    """The options of a run, as they are; those that a page asks for have a type."""
+    """The options of a run as they are; those that pages read have a type."""
 
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
 
@@ -139,10 +144,10 @@ class OptionMetadata(RecordPart):
 
 
 class BestMetadata(RecordPart):
-    """The best candidate, by the mean over its folds; what tells it from others is a command's.
+    """The best candidate, by the mean over its folds; a command adds the fields that identify it.
 
-    ``n_splits`` is there where time ended before any candidate had all splits, and ``fraction``
-    where it ended before any was tried on all rows.
+    ``n_splits`` is set if time ended before any candidate had all splits, ``share``, a fraction of
+    the rows, if it ended before any was tried on all rows.
     """
 
     n_splits: Count | None = None
@@ -179,7 +184,7 @@ class IdentityMetadata(RecordPart):
 
 
 class AcceptedMetadata(RecordPart):
-    """Changes that a session went on with: of each what it was, and what it is."""
+    """Changes that a session accepted: for each the former and the new value."""
 
     time: str
     run: str
@@ -187,13 +192,16 @@ class AcceptedMetadata(RecordPart):
 
 
 class TrackerMetadata(RecordPart):
-    """Where a run is logged beside its folder.
+    """Where a run is logged besides its folder.
 
     Attributes
     ----------
-    state : what the logger goes on by, and ``where`` that is
-    n_records : of the journal, which it has
-    is_whole : whether it has the end of the finished run
+    state : dict
+        What the logger continues from; ``where`` says where that is.
+    n_records : int
+        Records of the journal that it has.
+    is_whole : bool
+        Whether it has the end of the finished run.
     """
 
     state: dict[str, Scalar] = {}
@@ -202,14 +210,15 @@ class TrackerMetadata(RecordPart):
 
 
 class Answer(RecordPart):
-    """What a run answers: what it has said at its end, and says again when it is resumed.
+    """The results of a run, shown at its end, and again when it is resumed.
 
-    A command whose answer has more fields has a class of its own; a run that is not finished has
-    none of them.
+    A command with further results has a class of its own; a run that is not finished has none of
+    them.
 
     Attributes
     ----------
-    needed : what ``run.json`` of a finished run must have
+    needed : tuple of str
+        Fields that ``run.json`` of a finished run must have.
     """
 
     needed: ClassVar[tuple[str, ...]] = ()
@@ -229,7 +238,7 @@ class Answer(RecordPart):
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> Self:
-        """Return an answer, checked as ``run.json`` is when it is read again.
+        """An answer, validated as ``run.json`` is when it is read again.
 
         Raises
         ------
@@ -247,7 +256,7 @@ class Answer(RecordPart):
 class Record(Answer):
     """The fields of ``run.json`` that are read again; a missing one is not known yet.
 
-    A command has a class of its own, of this and its answer.
+    Each command has a class of its own, which combines this one and that of its answer.
     """
 
     command: str
@@ -280,11 +289,11 @@ class Record(Answer):
 
     @property
     def answered(self) -> tuple[str, ...]:
-        """What ``run.json`` of this run must have once it is finished."""
+        """The results that ``run.json`` of this run must have once it is finished."""
         return self.needed
 
     def missing(self) -> list[str]:
-        """Return the fields that a run with this status must have, and has not."""
+        """The fields that a run with this status must have but lacks."""
         if "status" not in self.model_fields_set or self.status != "finished":
             return []
         names = ("wall_seconds", "n_cells", *self.answered)
@@ -295,9 +304,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def n_splits_of(metadata: Mapping[str, Any]) -> int | None:
-    """Return the splits that each candidate has, by ``run.json``; None of what has no folds.
+    """The number of splits of each candidate, by ``run.json``; None without folds.
 
-    Runs begun before they were counted say the folds and repeats that were asked for.
+    Runs from before it was recorded have the options for folds and repeats.
     """
     options = metadata.get("options", {})
     folds: int | None = options.get("folds")
@@ -307,14 +316,14 @@ def n_splits_of(metadata: Mapping[str, Any]) -> int | None:
 
 
 def splits_in_words(metadata: Mapping[str, Any]) -> str:
-    """Return ``5 folds``, or ``15 splits`` where each candidate has others than the folds."""
+    """``5 folds``, or ``15 splits`` if a candidate has more splits than there are folds."""
     n_splits = n_splits_of(metadata)
     what = "fold" if n_splits == metadata.get("options", {}).get("folds") else "split"
     return f"{n_splits} {what}{'s' * (n_splits != 1)}"
 
 
 def recycled_in_words(metadata: Mapping[str, Any]) -> str:
-    """How many worker processes were replaced, and why; empty where none was."""
+    """How many worker processes were replaced, and why; empty if none was."""
     recycled = metadata.get("recycled") or ()
     if not recycled:
         return ""
@@ -330,12 +339,13 @@ def recycled_in_words(metadata: Mapping[str, Any]) -> str:
 
 
 def _range(numbers: Sequence[int]) -> str:
+    """The smallest and the largest number, in words."""
     first, last = min(numbers), max(numbers)
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
-    """The splits of the best: ``5 folds``, ``2 of 5 folds``, ``5 folds of 33 % of the rows``."""
+    """Splits of the best: ``5 folds``, ``2 of 5 folds``, ``5 folds of 33 % of the rows``."""
     best, words = metadata.get("best") or {}, splits_in_words(metadata)
     if (n_splits := best.get("n_splits")) is not None:
         words = f"{n_splits} of {words}"
@@ -347,13 +357,25 @@ def splits_of_best_in_words(metadata: Mapping[str, Any]) -> str:
 def read_record(
     folder: Path, record_class: type[AnyRecord], argument: str = "RUN"
 ) -> tuple[dict[str, Any], AnyRecord]:
-    """Return ``run.json`` as it stands, and held against its schema.
+    """Read ``run.json`` as it is, and validated.
 
     Parameters
     ----------
     folder : Path
-    kind : its schema, a command's own or that of what all runs have
-    argument : what the caller named the folder with, for the message
+    record_class : type of Record
+        Its schema, that of a command or ``Record`` for what all runs have.
+    argument : str
+        What the caller calls the folder, for messages.
+
+    Returns
+    -------
+    metadata : dict
+    record : Record
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is damaged.
     """
     path = folder / RECORD
     if not path.is_file():

@@ -1,7 +1,7 @@
-"""The schema of a row: for a line of the journal, and for the columns of a table.
+"""The schema of a row, for a line of the journal and for the columns of a table.
 
-A command declares its own. A column that may be None lacks its value where a fit failed, or in
-runs begun before there was such a column.
+Each command declares its own. A column that may be None has no value where a fit failed, or in
+runs begun before the column existed.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from pydantic import Field
 
 from pipelines.run_folder.schema import RecordPart, Scalar
 
-DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
+DTYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}  # of columns, by field type
 
 
 class Metric(NamedTuple):
-    """A number of a row, as trackers of experiments take it.
+    """A number of a row, as experiment trackers log it.
 
     Attributes
     ----------
     name : str
-    value : finite
-    step : of its curve
-    series : what the curve is of, such as one of several trainings; empty for the run itself
-    time : when it was known, in seconds since the epoch
+    value : float
+        Finite.
+    step : int
+        Position on its curve.
+    series : str
+        What the curve belongs to, such as one of several trainings; empty for the run itself.
+    time : float
+        When it was known, in seconds since the epoch.
     """
 
     name: str
@@ -37,13 +41,13 @@ class Metric(NamedTuple):
 
 
 class Row(RecordPart):
-    """A row of any table: nothing in it has parts."""
+    """A row of any table; all values are scalars."""
 
     __pydantic_extra__: dict[str, Scalar] = Field(init=False)
 
     @classmethod
     def dtypes(cls) -> dict[str, str]:
-        """Return the dtype of every column of a table of such rows."""
+        """The dtype of every column of a table of such rows."""
         dtypes = {}
         for name, field in cls.model_fields.items():
             annotations = get_args(field.annotation) or (field.annotation,)
@@ -59,12 +63,14 @@ class Row(RecordPart):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """Yield what trackers log of a row: by default each column of float, by its name.
+        """The metrics that trackers log for a row: by default each float column, by its name.
 
         Parameters
         ----------
-        row : as the journal has it
-        number : of the row, from 0, in the order in which they were done
+        row : mapping
+            As in the journal.
+        number : int
+            Number of the row, from 0, in the order of completion.
         """
         for name, dtype in cls.dtypes().items():
             if dtype == "float64" and row.get(name) is not None:
@@ -72,5 +78,5 @@ class Row(RecordPart):
 
     @classmethod
     def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """The candidate of a row, its name and hyper-parameters; None of what is no fit of one."""
+        """Name and hyper-parameters of a row's candidate; None if it is no fit of one."""
         return None

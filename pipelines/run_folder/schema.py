@@ -1,4 +1,4 @@
-"""The pydantic base model of the files of a run folder, with errors in one line."""
+"""The pydantic base model of the files of a run folder, and errors in one line."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ DAMAGE = (
 
 
 class RecordPart(BaseModel):
-    """A record with fields of known types, and any others kept as they are."""
+    """A record with fields of known types; any others are kept as they are."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
 
 def one_line(problem: object) -> str:
-    """Return an error in one line: the first rule that is broken, and where."""
+    """An error in one line: the first rule that is broken, and where."""
     if isinstance(problem, ValidationError):
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
         location = ".".join(map(str, first["loc"]))
@@ -58,7 +58,7 @@ DRAW_OR_RESUME = "remove that file to draw the rest, or resume the run to write 
 
 
 def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUME) -> InputError:
-    """Return the error of a file in the folder that breaks its rule."""
+    """The error of a file in a run folder that breaks its rule."""
     return InputError(
         f"{path.name} of a run must hold {rule}; {str(path)!r} is damaged ({one_line(problem)}): "
         f"{way_out}"

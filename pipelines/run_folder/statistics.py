@@ -1,8 +1,8 @@
-"""Statistics of a search: intervals, ties, one standard error.
+"""Statistics of a search: intervals, tests, ties, the rule of one standard error.
 
-The terminal and the page say the same, since both ask here. The standard deviation over the
-folds is everywhere the one that divides by their number, as scikit-learn's; the standard error
-of their mean is that over the root of one less.
+The console and the page both use them, and so agree. The standard deviation over folds divides by
+their number, as in scikit-learn; the standard error of their mean is that standard deviation over
+the root of their number less one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,23 @@ from pipelines.run_folder.ranking import TIE_DECIMALS, have_all_folds
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDING = 1e-12  # a deviation of differences below this is rounding
-NORMAL_95 = 1.959963984540054  # a standard normal lies within it 19 times in 20
+ROUNDING = 1e-12  # a smaller standard deviation of differences is rounding
+NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
 def standard_error(std: float, n_folds: int) -> float:
-    """Return the standard error of the mean over folds, from their standard deviation."""
+    """The standard error of the mean over folds, from their standard deviation."""
     return std / math.sqrt(n_folds - 1) if n_folds > 1 else math.nan
 
 
 def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
-    """Return the 95 % interval of an error rate by Wilson (JASA 22, 1927)."""
+    """The 95 % confidence interval of an error rate, by Wilson [1]_.
+
+    References
+    ----------
+    .. [1] E. B. Wilson, Probable inference, the law of succession, and statistical inference,
+       Journal of the American Statistical Association 22, 1927.
+    """
     if not n_points:
         return 0.0, 1.0
     rate, z2 = n_wrong / n_points, NORMAL_95**2
@@ -40,7 +46,7 @@ def wilson(n_wrong: int, n_points: int) -> tuple[float, float]:
 
 
 def interval(n_wrong: int, n_points: int) -> str:
-    """Return the same in words: ``95 % interval 0 to 11.35 %``."""
+    """The confidence interval in words: ``95 % interval 0 to 11.35 %``."""
     low, high = (
         f"{100 * end:.2f}" if end >= 1e-4 else f"{100 * end:.2g}"  # two decimals would be zeros
         for end in wilson(n_wrong, n_points)
@@ -51,39 +57,53 @@ def interval(n_wrong: int, n_points: int) -> str:
 def corrected_t(
     differences: NDArray[np.float64], ratio: float
 ) -> tuple[float, float, float, float, float]:
-    """Return the corrected resampled t-test of a mean difference over overlapping folds.
-
-    Nadeau and Bengio, Inference for the generalization error (Machine Learning 52, 2003).
+    """The corrected resampled t-test of a mean difference over overlapping folds [1]_.
 
     Parameters
     ----------
-    differences : of shape (n_folds,)
-    ratio : validation rows for each training row
+    differences : float64 array of shape (n_folds,)
+    ratio : float
+        Validation rows for each training row.
 
     Returns
     -------
-    mean, deviation (n - 1), deviation of the mean, t, two-sided p; where nothing but rounding
-    differs t is 0 or, if the mean is not, NaN
+    mean, std : float
+        Mean and standard deviation (divisor n - 1) of the differences.
+    spread : float
+        Corrected standard deviation of the mean.
+    t, p : float
+        Statistic and two-sided p. If the differences vary by rounding only, t is 0 and p is 1, or
+        both are NaN if the mean is not 0.
+
+    References
+    ----------
+    .. [1] C. Nadeau, Y. Bengio, Inference for the generalization error, Machine Learning 52, 2003.
     """
     from scipy.stats import t as student
 
     n, mean = len(differences), float(differences.mean())
     std = float(differences.std(ddof=1)) if n > 1 else math.nan
     spread = std * math.sqrt(1.0 / n + ratio)
-    if std <= ROUNDING:  # no doubt is left to test
+    if std <= ROUNDING:  # the differences are constant, so there is nothing to test
         return mean, std, spread, *((0.0, 1.0) if abs(mean) <= ROUNDING else (math.nan, math.nan))
     t = mean / spread
     return mean, std, spread, t, float(2 * student.sf(abs(t), n - 1))
 
 
 def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> float:
-    """Return the two-sided p of McNemar's exact test (Psychometrika 12, 1947).
+    """The two-sided p of McNemar's exact test [1]_.
 
-    Of two classifiers on the same samples it compares those that one alone has wrong.
+    It compares the samples that only the first of two classifiers has wrong with those that only
+    the second has wrong.
 
     Parameters
     ----------
-    first_wrong, second_wrong : of shape (n_samples,)
+    first_wrong, second_wrong : bool arrays of shape (n_samples,)
+
+    References
+    ----------
+    .. [1] Q. McNemar, Note on the sampling error of the difference between correlated proportions
+       or percentages, Psychometrika 12, 1947.
     """
     from scipy.stats import binomtest
 
@@ -93,7 +113,13 @@ def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected by Holm's method (1979); NaN stays and is not counted."""
+    """p values corrected by Holm's method [1]_; NaN stays and is not counted.
+
+    References
+    ----------
+    .. [1] S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+       Statistics 6, 1979.
+    """
     p = np.asarray(p_values, float)
     positions = np.flatnonzero(~np.isnan(p))
     order = positions[np.argsort(p[positions], kind="stable")]
@@ -106,22 +132,30 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def within_one_standard_error(
     candidates: pd.DataFrame, n_folds: int, by: Sequence[str], simplest: str = "simplest"
 ) -> list[str] | None:
-    """Return what each candidate is beside the best; None where none has a score on all folds.
+    """How each candidate compares with the best; None if none has a score on all folds.
 
-    Breiman et al., Classification and regression trees (1984), choose the simplest candidate
-    within one standard error of the best.
+    Breiman et al. [1]_ choose the simplest candidate within one standard error of the best.
 
     Parameters
     ----------
-    candidates : table with ``rank``, means and standard deviations, best first
+    candidates : DataFrame
+        With ``rank``, means and standard deviations, best first.
     n_folds : int
-    by : columns of which a simpler candidate has smaller values, the most important first
-    simplest : the word for the simplest candidate
+    by : sequence of str
+        Columns in which a simpler candidate has smaller values, the most important first.
+    simplest : str
+        The word for the simplest candidate.
 
     Returns
     -------
-    "best", "tied", "within 1 SE" or "", a string for each candidate; that of the simplest of the
-    first three ends with the word for it, unless that is the best
+    list of str or None
+        "best", "tied", "within 1 SE" or "" for each candidate. The word is added for the simplest
+        of the first three, unless that is the best.
+
+    References
+    ----------
+    .. [1] L. Breiman, J. Friedman, R. Olshen, C. Stone, Classification and Regression Trees,
+       Wadsworth, 1984.
     """
     mean, std = candidates.get("score_mean"), candidates.get("score_std")
     if mean is None or std is None:

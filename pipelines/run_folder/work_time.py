@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from pipelines.run_folder.reading import FinishedTask
 
-SECONDS_OF_PAUSE = 60.0  # what is shorter is waiting, not a pause
+SECONDS_OF_PAUSE = 60.0  # a shorter time without tasks is waiting, not a pause
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,14 @@ class WorkerTimeline:
 
     @property
     def busy_fraction(self) -> float | None:
-        """The share of its time that it was at work."""
+        """Fraction of its time that the worker was busy; None without any time."""
         return self.busy_seconds / self.present_seconds if self.present_seconds else None
 
 
 def workers_of(tasks: Sequence[FinishedTask], known_workers: Sequence[str]) -> list[str]:
-    """Return the workers that ``run.json`` knows, in its order, those that ran no task among them.
+    """The workers that ``run.json`` knows, in its order, also those that ran no task.
 
-    None, where the journal names no worker that ``run.json`` knows: then the two speak of
-    different runs.
+    An empty list if the journal names none of them: then the two are of different runs.
     """
     return (
         list(known_workers)
@@ -42,7 +41,7 @@ def workers_of(tasks: Sequence[FinishedTask], known_workers: Sequence[str]) -> l
 def worker_timelines(
     tasks: Sequence[FinishedTask], workers: Sequence[str] = ()
 ) -> list[WorkerTimeline]:
-    """Return the tasks of each worker: known workers first, then those of the journal alone."""
+    """The timeline of each worker: first those of ``workers``, then others in the journal."""
     tasks_by_worker: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
     for task in tasks:
         for worker in task.workers:
@@ -60,10 +59,10 @@ def worker_timelines(
 
 
 def busy_fraction(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
-    """The share of the workers' time that they were at work; None without a task.
+    """Fraction of the workers' time that they were busy; None without a task.
 
     Their time is that from the first task of a session to the end of its last, for as many workers
-    as were there at once: the time in which one is lost, and until another takes its place, counts.
+    as were present at once: the time in which one is lost, until another takes its place, counts.
     """
     rows = worker_timelines(tasks, workers)
     present = sum(
@@ -75,9 +74,9 @@ def busy_fraction(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) ->
 def _most_at_once(
     rows: Sequence[WorkerTimeline], start: float, end: float, known_workers: Collection[str]
 ) -> int:
-    """Return the most workers that a session had at once, each from its first task to its last.
+    """Most workers that a session had at once, each from its first task to its last.
 
-    Those that ``run.json`` knows were there when it began, and to its end if they had no task.
+    Those that ``run.json`` knows were present from its start, and to its end if they had no task.
     """
     changes: list[tuple[float, int]] = []
     for row in rows:
@@ -95,10 +94,12 @@ def _most_at_once(
 
 
 def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """Return start and end of times without any task that are longer than all others together.
+    """Start and end of pauses: gaps without a task that outlast all work and shorter gaps together.
 
-    A resumed run has such a time between its parts; drawn to scale it would
-    leave no room for the work.
+    A gap of less than ``SECONDS_OF_PAUSE`` is none.
+
+    A resumed run has such a time between its sessions; drawn to scale it would leave no room for
+    the work.
     """
     spans = _spans(tasks)
     gaps = [(end, start) for (_, end), (start, _) in pairwise(spans)]
@@ -113,19 +114,19 @@ def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
 
 
 def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """Return the seconds from the first task's start to the last one's end, without pauses."""
+    """Seconds from the first task's start to the last one's end, without idle periods."""
     return sum(end - start for start, end in _parts(tasks))
 
 
 def is_within_session(tasks: Sequence[FinishedTask], start: float, end: float) -> bool:
-    """Return whether an idle period lies within one session: nobody was there, none stopped it."""
+    """Whether an idle period is within one session: no worker was there, but it went on."""
     before = [task.session for task in tasks if task.ended <= start]
     after = [task.session for task in tasks if task.started >= end]
     return bool(before and after) and 0 < before[-1] == after[0]
 
 
 def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """Return the compile seconds: workers compile side by side, so the longest counts."""
+    """Seconds of compilation: those of the worker with most, as workers compile in parallel."""
     by_worker: dict[str, float] = {}
     for task in tasks:
         for worker in task.workers:
@@ -134,7 +135,7 @@ def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
 
 
 def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
-    """Return for each worker the most memory that a task had, in bytes, as the journal names it."""
+    """For each worker the most memory of a task, in bytes, by the journal's names."""
     peaks_by_worker: dict[str, dict[str, int]] = {}
     for task in tasks:
         for worker in task.workers:
@@ -146,7 +147,7 @@ def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
 
 
 def _sessions(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """Return start and end of the work of each session; where that is not known, of each part."""
+    """Start and end of the work of each session; if not known, of each part between pauses."""
     by_session: dict[int, list[FinishedTask]] = {}
     for task in tasks:
         by_session.setdefault(task.session, []).append(task)
@@ -159,7 +160,7 @@ def _sessions(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
 
 
 def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """Return start and end of each period of work between two idle periods."""
+    """Start and end of each period of work between two idle periods."""
     if not tasks:
         return []
     idle = idle_periods(tasks)
@@ -170,7 +171,7 @@ def _parts(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
 
 
 def _spans(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
-    """Return the times at which at least one of the tasks ran, in order."""
+    """The periods in which at least one of the tasks ran, in order."""
     spans: list[tuple[float, float]] = []
     for task in sorted(tasks, key=lambda task: task.started):
         if spans and task.started <= spans[-1][1]:

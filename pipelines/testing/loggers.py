@@ -1,16 +1,12 @@
-"""The contract of loggers: what a run relies on, whatever tracker stands behind.
-
->>> import tempfile
->>> from pipelines.run.tracking.tensorboard import TensorBoardLogger
->>> with tempfile.TemporaryDirectory() as folder:
-...     check_logger(TensorBoardLogger, Path(folder))
-"""
+"""The contract of loggers: what a run relies on, whatever tracker stands behind."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import pytest
 
 from pipelines.run.tracking.logger import (
     CandidateLog,
@@ -30,42 +26,42 @@ METRICS = [
 ]
 
 
-def check_logger(make: Callable[[], RunLogger], folder: Path) -> None:
-    """Hold a logger to what the engine relies on.
+class LoggerContract:
+    """Tests of a logger; a subclass defines the fixture ``make_logger``.
 
     It is made without a trace in the run's folder, so that a dry run leaves none; its state goes
     into ``run.json`` and comes back, and with it another logger goes on in the same place; it takes
     a metric twice, any letters in names of curves, no metrics at all, and an end of any status with
     or without files.
-
-    Parameters
-    ----------
-    make : a logger, whose target may be in ``folder``
-    folder : empty, for the run
-
-    Raises
-    ------
-    AssertionError
     """
-    run = folder / "run"
-    run.mkdir()
-    first = make()
-    assert not any(run.iterdir()), "it writes before the run begins"
-    state = _begun(first, run, {})
-    first.log(METRICS)
-    first.finish(_end("killed", {}))
-    again = make()
-    same = {name: value for name, value in state.items() if name != "where"}
-    assert same.items() <= _begun(again, run, state).items(), "a resumed run goes elsewhere"
-    again.log(METRICS[1:])
-    again.log([])
-    page = run / "report.html"
-    page.write_text("<title>a run</title>")
-    again.finish(_end("finished", {"": [page]}))
-    other = make()
-    new = _begun(other, run, {})
-    assert not same or not same.items() <= new.items(), "two runs are one"
-    other.finish(_end("failed", {}))
+
+    @pytest.fixture
+    def make_logger(self, tmp_path: Path) -> Callable[[], RunLogger]:
+        """A function that makes the logger; its target may be in ``tmp_path``, beside ``run``."""
+        raise NotImplementedError("define the fixture make_logger in the subclass")
+
+    def test_a_run_is_logged_and_goes_on(
+        self, make_logger: Callable[[], RunLogger], tmp_path: Path
+    ) -> None:
+        run = tmp_path / "run"
+        run.mkdir()
+        first = make_logger()
+        assert not any(run.iterdir()), "it writes before the run begins"
+        state = _begun(first, run, {})
+        first.log(METRICS)
+        first.finish(_end("killed", {}))
+        again = make_logger()
+        same = {name: value for name, value in state.items() if name != "where"}
+        assert same.items() <= _begun(again, run, state).items(), "a resumed run goes elsewhere"
+        again.log(METRICS[1:])
+        again.log([])
+        page = run / "report.html"
+        page.write_text("<title>a run</title>")
+        again.finish(_end("finished", {"": [page]}))
+        other = make_logger()
+        new = _begun(other, run, {})
+        assert not same or not same.items() <= new.items(), "two runs are one"
+        other.finish(_end("failed", {}))
 
 
 def _begun(logger: RunLogger, run: Path, state: Mapping[str, Scalar]) -> Mapping[str, Scalar]:

@@ -1,8 +1,4 @@
-"""The contract of strategies: which candidates are tried, whatever the workers do.
-
->>> from pipelines.search.strategies.halving import Halving
->>> check_strategy(Halving)
-"""
+"""The contract of strategies: which candidates are tried, whatever the workers do."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from pipelines.search.strategies.base import WHOLE, Cell, Row, Scope, Strategy
 
@@ -34,39 +31,52 @@ class RowOrder:
     known_rows: Sequence[Row] = ()
 
 
-def check_strategy(make: Callable[[Scope], Strategy]) -> None:
-    """Hold a strategy that draws no candidates itself to what the engine relies on.
+class StrategyContract:
+    """Tests of a strategy that draws no candidates itself; a subclass defines ``make_strategy``.
 
-    It ends; what it asks for is in its scope, of shares that it named, and no cell twice; it asks
-    for the same, and gives the same up, in whatever order rows come, whether or not what it asked
-    for ahead was done, and if all rows are there from the first on; what is not given up has all
-    splits of all rows; and so it is if some fits fail, or all.
+    It ends; what it asks for is in its scope, of the fractions that it named, and no cell twice; it
+    asks for the same, and gives the same up, in whatever order rows come, whether or not what it
+    asked for ahead was done, and if all rows are there from the first on; what is not given up has
+    all splits of all rows; and so it is if some fits fail, or all.
+    """
 
-    Parameters
-    ----------
-    make : of a scope
+    @pytest.fixture
+    def make_strategy(self) -> Callable[[Scope], Strategy]:
+        """A function, or the class, that makes the strategy of a scope."""
+        raise NotImplementedError("define the fixture make_strategy in the subclass")
+
+    @pytest.mark.parametrize("n_candidates", [48, 20, 4, 1])
+    def test_it_asks_alike_however_rows_come(
+        self, make_strategy: Callable[[Scope], Strategy], n_candidates: int
+    ) -> None:
+        for scope in scopes():
+            if len(scope.candidates) == n_candidates:
+                check_scope(make_strategy, scope)
+
+
+def check_scope(make_strategy: Callable[[Scope], Strategy], scope: Scope) -> None:
+    """Hold a strategy to the contract on a scope; see ``StrategyContract``.
 
     Raises
     ------
     AssertionError
     """
-    for scope in scopes():
-        for score in (made_up, some_fail, all_fail, all_equal):
-            first = carry_out(make, scope, score, RowOrder(0))
-            rows = list(first.rows.values())
-            part_of_rows = [row for i, row in enumerate(rows) if i % 3]
-            for order in (
-                RowOrder(1),
-                RowOrder(2, ahead=True),
-                RowOrder(3, known_rows=rows),
-                RowOrder(4, known_rows=part_of_rows),
-            ):
-                repeated = carry_out(make, scope, score, order)
-                what = f"{order} of {scope} with {score.__name__}"
-                assert list(repeated.requested_cells) == list(first.requested_cells), (
-                    f"asked for other cells: {what}"
-                )
-                assert repeated.stopped == first.stopped, f"gave other candidates up: {what}"
+    for score in (made_up, some_fail, all_fail, all_equal):
+        strategy = carry_out(make_strategy, scope, score, RowOrder(0))
+        rows = list(strategy.rows.values())
+        earlier_rows = [row for i, row in enumerate(rows) if i % 3]
+        for order in (
+            RowOrder(1),
+            RowOrder(2, ahead=True),
+            RowOrder(3, known_rows=rows),
+            RowOrder(4, known_rows=earlier_rows),
+        ):
+            repeated = carry_out(make_strategy, scope, score, order)
+            case = f"{order} of {scope} with {score.__name__}"
+            assert list(repeated.requested_cells) == list(strategy.requested_cells), (
+                f"asked for other cells: {case}"
+            )
+            assert repeated.stopped == strategy.stopped, f"gave other candidates up: {case}"
 
 
 def scopes() -> Iterator[Scope]:

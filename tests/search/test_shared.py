@@ -37,7 +37,9 @@ from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
 from pipelines.search.fitting import PLAIN, fit_group, group_candidates
 from pipelines.search.scoring import CandidateScorer
+from pipelines.search.shared import shared_fit_of
 from pipelines.search.shared.base import SplitRows
+from pipelines.testing import SharedFitContract
 
 DIGITS = tuple(part[:360] for part in load_digits(return_X_y=True))
 DIABETES = tuple(part[:300] for part in load_diabetes(return_X_y=True))
@@ -253,3 +255,22 @@ def test_a_candidate_that_fails_takes_none_with_it() -> None:
     assert first > 0.5
     assert second > 0.5
     assert third.startswith("ValueError: Expected n_neighbors")
+
+
+class TestSharedFits(SharedFitContract):
+    @pytest.fixture
+    def shared_fit(self, estimators):
+        return shared_fit_of(estimators[0])
+
+    @pytest.fixture(
+        params=[
+            [KNeighborsClassifier(n_neighbors=k) for k in (1, 3, 20)],
+            [KNeighborsRegressor(n_neighbors=k) for k in (2, 7)],
+            [RandomForestClassifier(n, random_state=0) for n in (3, 10)],
+            [GradientBoostingRegressor(n_estimators=n, random_state=0) for n in (5, 10)],
+            [Ridge(alpha=alpha) for alpha in (0.1, 10.0)],
+        ],
+        ids=lambda estimators: type(estimators[0]).__name__,
+    )
+    def estimators(self, request):
+        return request.param

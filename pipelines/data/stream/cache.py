@@ -1,8 +1,9 @@
-"""Rows as they were read, kept on the local disk of a host and shared by its processes.
+"""A cache of decoded rows on the local disk of a host, shared by its processes.
 
-One file holds all rows, at their slots; another says which units it has. A unit is marked once it
-is written, so that what was begun and not ended is read anew. After a crash of the machine, when
-either file may be the older one, marks of the time before count only where all rows were written.
+One file holds all rows, at their slots; another marks the units that have been read. A unit is
+marked after it is written, so that a unit that was only begun is read again. After a crash of the
+machine either file may be the older one, so that marks from before it count only if all rows had
+been written.
 """
 
 from __future__ import annotations
@@ -24,30 +25,37 @@ from pipelines.data.stream.rows import Store
 if TYPE_CHECKING:
     import torch
 
-ROWS, WHOLE = "rows", "whole"  # names of files
-SPARE = 2**28  # bytes of a disk that are left free
-LONG_ROW = 2**14  # bytes
+ROWS, WHOLE = "rows", "whole"  # file names
+SPARE = 2**28  # bytes of the disk that stay free
+LONG_ROW = 2**14  # bytes of a row from which reads are faster than a mapped file
 
 
 class NoCache(Exception):
-    """There is no room for a cache, or no place; the message says why, in words."""
+    """There is no room or no folder for a cache; the message says why, in words."""
 
 
 def folder_of(store: Store, directory: str | None) -> Path:
-    """The place of the rows of a store, by default in the folder of temporary files.
+    """The folder of a store's cache, by default below that of temporary files.
 
-    It is ``TMPDIR``, which a queue sets to a job's own local disk.
+    That is ``TMPDIR``, which a queue sets to the local disk of a job.
     """
     user = "" if directory else f"{os.getuid()}-"
     return Path(directory or tempfile.gettempdir(), f"pleasingly-rows-{user}{store.key[:32]}")
 
 
 class Cache:
-    """The rows of a store that were read, in a folder.
+    """The rows of a store that have been read, in a folder.
+
+    Parameters
+    ----------
+    store : Store
+    folder : Path
+        Made if it is not there; processes with the same store may share it.
 
     Raises
     ------
     NoCache
+        The folder cannot be used: no room, no permission, or another user's.
     """
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -60,11 +68,13 @@ class Cache:
                 self._make(store.nbytes)
             if folder.stat().st_uid != os.getuid():
                 raise NoCache(f"'{folder}' is another user's")
-            _ = self.rows, self._marks, self._file  # they stay, should another run remove them
+            # The files are opened now, so that they stay if another run removes them.
+            _ = self.rows, self._marks, self._file
         except OSError as error:
             raise NoCache(f"cannot write '{folder}': {error.strerror or error}") from None
 
     def _make(self, n_bytes: int) -> None:
+        """Make the folder, with a file of the size of all rows."""
         parent = self.folder.parent
         if (free := shutil.disk_usage(parent).free) < n_bytes + SPARE:
             raise NoCache(
@@ -79,6 +89,7 @@ class Cache:
                 os.rename(new_folder, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process, which opens the files itself."""
         handles = ("rows", "_marks", "_file", "_locks")
         return {name: value for name, value in vars(self).items() if name not in handles}
 
@@ -91,6 +102,7 @@ class Cache:
 
     @cached_property
     def _marks(self) -> np.ndarray:
+        """One byte a unit: 1 if its rows are in the file."""
         if (self.folder / WHOLE).exists():
             return np.ones(self._n_units, np.uint8)
         path = self.folder / f"read-{_boot()}"
@@ -100,12 +112,13 @@ class Cache:
 
     @cached_property
     def _file(self) -> int:
+        """Descriptor of the file of rows."""
         return os.open(self.folder / ROWS, os.O_RDWR)
 
     def take(self, slots: np.ndarray, out: torch.Tensor) -> torch.Tensor:
         """Copy rows to a tensor on the host.
 
-        Long rows are read as a file is, for pages that are mapped anew cost more than the copy.
+        Long rows are read as from any file, because mapping new pages costs more than the copy.
         """
         if self._row < LONG_ROW:
             import torch
@@ -119,18 +132,18 @@ class Cache:
         return out
 
     def announce(self, slots: np.ndarray) -> None:
-        """Have the system read rows from the disk that will soon be taken; it is not waited for."""
+        """Ask the system to read rows from disk ahead of ``take``, without waiting for it."""
         if hasattr(os, "posix_fadvise"):
             for slot in slots.tolist():
                 os.posix_fadvise(self._file, slot * self._row, self._row, os.POSIX_FADV_WILLNEED)
 
     def unread_units(self, units: np.ndarray) -> np.ndarray:
-        """Those of some units that were not read, each once."""
+        """Those of these units that have not been read, each once."""
         return np.unique(units[self._marks[units] == 0])
 
     @property
     def is_whole(self) -> bool:
-        """Whether all units are there; then, as long as the folder is."""
+        """Whether all units have been read; if so, the folder is marked as whole."""
         if not self._marks.all():
             return False
         if not (self.folder / WHOLE).exists():
@@ -140,7 +153,7 @@ class Cache:
         return True
 
     def write(self, unit: int, slot: int, rows: np.ndarray) -> None:
-        """Keep a unit's rows.
+        """Store the rows of a unit, the first of which has this slot.
 
         Raises
         ------
@@ -155,8 +168,12 @@ class Cache:
 
     @contextlib.contextmanager
     def alone_with(self, unit: int) -> Iterator[None]:
-        """Keep other processes of this host from reading the same unit at the same time."""
-        with contextlib.suppress(OSError):  # of a file system without locks: it is read twice
+        """Keep other processes of this host from reading the same unit at the same time.
+
+        The lock is on one byte of the file of rows, at the number of the unit.
+        """
+        # Without locks, as on some file systems, a unit may be read twice.
+        with contextlib.suppress(OSError):
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, unit)
         try:
             yield
@@ -166,7 +183,7 @@ class Cache:
 
 
 def _boot() -> str:
-    """What is another after each start of the machine."""
+    """A text that differs after each start of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -176,12 +193,13 @@ def _boot() -> str:
 
 
 def kept_bytes(folders: list[str]) -> int:
-    """Bytes that caches of this host take on disk."""
+    """Bytes that these cache folders take on the disk of this host."""
+    # The files are sparse: blocks, of 512 bytes, count what is really stored.
     files = [file for folder in folders for file in Path(folder).glob("*")]
     return sum(512 * file.stat().st_blocks for file in files)
 
 
 def forget(folders: list[str]) -> None:
-    """Remove caches of this host."""
+    """Remove these cache folders from this host."""
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Batches of rows on disk, which processes of torch's ``DataLoader`` read ahead.
 
-They write what they read to the cache and give nothing back; the rank gathers from there, as it
-does from memory: a batch that a process hands over took four times as long, of rows in the cache.
+They write what they read to the cache and send nothing back; the rank gathers from the cache, as
+it does from memory: a batch that a process hands over took four times as long, of rows in the
+cache.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
     import torch
 
 BATCHES_AHEAD = 2  # of each process
-PARTS_ANNOUNCED = 8  # batches that the system reads ahead from a whole cache
+PARTS_ANNOUNCED = 8  # batches that the operating system reads ahead from a whole cache
 NONE = np.empty(0, np.int64)
-BYTES_OF_BLOCK = 2**25  # that are measured at once
+BYTES_OF_BLOCK = 2**25  # of rows that are evaluated at once
 Say = Callable[[str], None]
 
 
 class Reader:
-    """What a process of the loader does: read rows into the cache, or hand them over.
+    """The data set of the loader's processes: reads rows into the cache, or returns them.
 
-    Indexed with the number of a store and slots of it, as a map-style data set is. It gives None
-    where all are in the cache, else the rows; with an error of the input, that.
+    It is indexed, as a map-style data set, with the number of a store and slots of it. An item is
+    None if the rows are in the cache, the rows where there is no cache, or the InputError of rows
+    that cannot be read.
     """
 
     def __init__(self, stores: Sequence[Store], caches: Sequence[Cache | None]) -> None:
@@ -49,6 +51,7 @@ class Reader:
             return error
 
     def _read(self, number: int, slots: np.ndarray) -> torch.Tensor | None:
+        """Read the slots of a store into its cache, or return the rows if it has none."""
         import torch
 
         store, cache = self._stores[number], self._caches[number]
@@ -57,7 +60,7 @@ class Reader:
             try:
                 self._fill(store, cache, cache.unread_units(units))
                 return None
-            except OSError:  # as of a full disk; what is there stays good
+            except OSError:  # such as a full disk; rows that are in the cache stay valid
                 self._caches[number] = None
         rows = torch.empty((len(slots), store.width), dtype=_torch_dtype(store))
         for unit in np.unique(units):
@@ -67,14 +70,15 @@ class Reader:
         return rows
 
     def _fill(self, store: Store, cache: Cache, units: np.ndarray) -> None:
-        # Processes begin at other units, and seldom wait for each other.
+        # Each process begins at another unit, so that they seldom wait for each other.
+        """Read units into the cache, unless another process has done so meanwhile."""
         for unit in np.roll(units, os.getpid() * 7919 % max(1, len(units))).tolist():
             with cache.alone_with(unit):
                 if len(cache.unread_units(np.array([unit]))):
                     cache.write(unit, *store.read(unit))
 
     def _unit(self, number: int, unit: int) -> tuple[int, np.ndarray]:
-        """A unit that no cache has; those of several rows are held for the next batch."""
+        """Read a unit without a cache; four units of several rows are kept for the next batch."""
         store = self._stores[number]
         if store.n_units == store.n_rows:
             return store.read(unit)
@@ -86,7 +90,7 @@ class Reader:
 
 
 class _Requests:
-    """What the loader reads next; another in each epoch, as its processes stay."""
+    """The sampler of the loader: each epoch replaces its requests, while the processes stay."""
 
     def __init__(self) -> None:
         self.pending: Iterable[tuple[int, np.ndarray]] = ()
@@ -103,11 +107,16 @@ class RowFeed:
 
     Parameters
     ----------
-    parts : all rows that will be asked for
-    n_workers : processes; with 0 this one reads
-    directory : where caches are kept; None for the folder of temporary files
-    device : torch's name of where rows go
-    say : told what is to be known of the cache, a line each
+    parts : sequence of RowsOnDisk
+        All rows that will be requested.
+    n_workers : int
+        Reading processes; 0 reads in this process.
+    directory : str or None
+        Where caches are kept; None for the folder of temporary files.
+    device : str
+        Device of the rows in torch's words; host memory is pinned for any but "cpu".
+    say : function of a line
+        Shows remarks on the cache.
     """
 
     def __init__(
@@ -135,7 +144,8 @@ class RowFeed:
         options: dict[str, Any] = {}
         if n_workers:
             options = {"prefetch_factor": BATCHES_AHEAD, "persistent_workers": True}
-            options["multiprocessing_context"] = "spawn"  # a rank has threads, which a fork loses
+            # A rank has threads, which do not survive a fork.
+            options["multiprocessing_context"] = "spawn"
         self._loader: Any = DataLoader(
             Reader(self._stores, self._caches),  # type: ignore[arg-type]
             batch_size=None,
@@ -146,7 +156,12 @@ class RowFeed:
         )
 
     def blocks(self, X: RowsOnDisk, parts: Sequence[np.ndarray]) -> Iterator[torch.Tensor]:
-        """Yield rows by their places, of shape (n, width), on the host; read ahead."""
+        """Read the rows of each part, given by positions in ``X``, ahead of their use.
+
+        Yields
+        ------
+        tensor of shape (n, width), on the host
+        """
         number = self._number[X.store.key]
         cache = self._caches[number]
         if cache is not None and cache.is_whole:
@@ -172,6 +187,7 @@ class RowFeed:
             yield rows
 
     def _gather(self, cache: Cache, X: RowsOnDisk, part: np.ndarray) -> torch.Tensor:
+        """Rows from the cache, in pinned memory if they are to go to a GPU."""
         import torch
 
         shape, dtype = (len(part), X.store.width), _torch_dtype(X.store)
@@ -184,10 +200,10 @@ class RowFeed:
 
 @contextmanager
 def may_have_children() -> Iterator[None]:
-    """Let a worker of Dask, a daemon by default, start processes.
+    """Let a Dask worker, a daemonic process by default, start processes.
 
-    Python keeps daemons from it, whose children would outlive them; those of a ``DataLoader`` look
-    for their parent and end.
+    Python forbids that to daemons, whose children could outlive them; the processes of a
+    ``DataLoader`` watch their parent and end with it.
     """
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     is_daemon = config.get("daemon")
@@ -199,7 +215,7 @@ def may_have_children() -> Iterator[None]:
 
 
 class StreamedBatches(Batches):
-    """Batches of rows on disk; see ``Batches``, whose epochs have another order."""
+    """Batches of rows on disk; see ``Batches``. The order of an epoch is by shards."""
 
     def __init__(self, rows: Mapping[str, Any], feed: RowFeed, **options: Any) -> None:
         super().__init__({"y": rows["y"]}, **options | {"on_host": True})
@@ -217,7 +233,7 @@ class StreamedBatches(Batches):
 
 
 class StreamedColumns(Mapping[str, Any]):
-    """Rows that are measured, X on disk and y on the device, as ``Problem.measure`` takes them."""
+    """Rows to be evaluated, X on disk and y on the device; see ``TrainingProblem.measure``."""
 
     def __init__(self, rows: Mapping[str, Any], feed: RowFeed, device: str) -> None:
         import torch
@@ -235,7 +251,7 @@ class StreamedColumns(Mapping[str, Any]):
         return len(self._columns)
 
     def blocks(self, row_slice: slice, max_rows: int) -> Iterator[dict[str, torch.Tensor]]:
-        """Yield the columns of rows side by side, so many at most."""
+        """Blocks of the columns, for a slice of the rows, of at most ``max_rows`` rows."""
         X, y = self._columns["X"], self._columns["y"]
         max_rows = max(1, min(max_rows, BYTES_OF_BLOCK // (X.store.width * X.dtype.itemsize)))
         positions = [
@@ -247,6 +263,7 @@ class StreamedColumns(Mapping[str, Any]):
 
 
 def _torch_dtype(store: Store) -> torch.dtype:
+    """The dtype of a store in torch: bytes, or single precision."""
     import torch
 
     return torch.uint8 if store.dtype == np.uint8 else torch.float32

@@ -1,4 +1,4 @@
-"""The images of a folder, each decoded when it is needed."""
+"""The images of a folder, decoded one by one when they are needed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from pipelines.data.image_paths import readable
 from pipelines.data.stream.rows import BYTES_OF_SHARD, Store
 from pipelines.errors import InputError, opt
 
-VERSION = 1  # of what is cached
+VERSION = 1  # of the cache's content: a change reads all rows again
 
 
 class ImageStore(Store):
     """Images of one shape as bytes, a unit each.
 
-    Neighbours in the cache are images drawn at random, for folders are sorted by class.
+    Neighbours in the cache are images drawn at random, because folders are sorted by class.
 
     Parameters
     ----------
-    root, files : the folder, and its images
-    content : digest of the files
-    size, gray : as ``ImageReading`` has them
-    shape : of an image, (height, width) or (3, height, width)
+    root : Path
+        The folder.
+    files : sequence of Path
+        Its images.
+    content : str
+        Digest of the files.
+    size, gray : int or None, bool
+        As in ``ImageReading``.
+    shape : tuple of int
+        Of an image, (height, width) or (3, height, width).
     """
 
     dtype = np.dtype(np.uint8)
@@ -45,7 +51,7 @@ class ImageStore(Store):
         shape: tuple[int, ...],
     ) -> None:
         self.shape, self._root, self._size, self._gray = shape, os.fsencode(root), size, gray
-        # A tenth of what objects would take.
+        # An array of bytes takes a tenth of what Path objects would.
         self._files = np.array([os.fsencode(os.path.relpath(file, root)) for file in files])
         self.n_rows = self.n_units = len(files)
         how = json.dumps([size, gray, shape, VERSION])
@@ -57,10 +63,12 @@ class ImageStore(Store):
 
     @cached_property
     def _slots(self) -> np.ndarray:
+        """The slot of each row: a random permutation."""
         return np.random.default_rng(0).permutation(self.n_rows)
 
     @cached_property
     def _rows(self) -> np.ndarray:
+        """The row of each slot."""
         return np.argsort(self._slots)
 
     def slots_of(self, rows: np.ndarray) -> np.ndarray:
@@ -91,6 +99,13 @@ class ImageStore(Store):
 
 
 def _of_eight_bits(depth: str, largest: float) -> float:
+    """The white of an image, which must not depend on other images.
+
+    Raises
+    ------
+    ValueError
+        Its values have a depth whose scale depends on all images, which are not read beforehand.
+    """
     if depth == "16 bits a channel":
         return own_white(depth, largest)
     raise ValueError(

@@ -1,4 +1,4 @@
-"""Rows that are read when they are needed, and the order of an epoch of them."""
+"""Rows that are read when they are needed, and their order in an epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-BYTES_OF_SHARD, BYTES_OF_WINDOW = 2**24, 2**28
+BYTES_OF_SHARD, BYTES_OF_WINDOW = 2**24, 2**28  # see ``windowed``
 Input = Literal["auto", "memory", "stream"]
 INPUTS: tuple[Input, ...] = ("auto", "memory", "stream")
 
@@ -18,16 +18,18 @@ INPUTS: tuple[Input, ...] = ("auto", "memory", "stream")
 class Store(ABC):
     """A folder or table on disk: rows of one length, which are read unit by unit.
 
-    A unit is what is read at once, an image or a row group. A row's slot is its place in the cache,
-    where the rows of a unit stand side by side.
+    A unit is what is read at once, an image or a row group. A row's slot is its position in the
+    cache, where the rows of a unit are side by side. A shard is a run of whole units.
 
     Attributes
     ----------
     key : str
-        Of the content, and of how it becomes numbers.
+        Digest of the content and of how it becomes numbers.
     n_rows, n_units : int
-    shape : shape of a row
-    dtype : of a row's numbers
+    shape : tuple of int
+        Shape of a row.
+    dtype : numpy dtype
+        Of the numbers of a row.
     """
 
     key: str
@@ -46,7 +48,7 @@ class Store(ABC):
 
     @abstractmethod
     def shards_of(self, slots: np.ndarray) -> np.ndarray:
-        """The shard of each slot: shards are whole units side by side."""
+        """The shard of each slot."""
 
     @abstractmethod
     def read(self, unit: int) -> tuple[int, np.ndarray]:
@@ -55,28 +57,31 @@ class Store(ABC):
         Raises
         ------
         InputError
-            A file can no longer be read, or holds what the others do not.
+            A file can no longer be read, or its content does not match that of the others.
         """
 
     @property
     def width(self) -> int:
-        """Numbers of a row."""
+        """Length of a row once it is flat."""
         return int(np.prod(self.shape))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows, were they in memory."""
+        """Bytes that all rows would take in memory."""
         return self.n_rows * self.width * self.dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
 class RowsOnDisk:
-    """Some rows of a store, in the place of an array of shape (n, width).
+    """Some rows of a store, in place of an array of shape (n, width).
 
     Attributes
     ----------
+    store : Store
     rows : int array of shape (n,)
-        Their numbers in the store.
+        Row numbers in the store.
+    is_flat : bool
+        Whether ``shape`` shows each row flat, rather than in the store's shape of a row.
     """
 
     store: Store
@@ -90,7 +95,7 @@ class RowsOnDisk:
         return type(self)(self.store, self.rows[selection], self.is_flat)
 
     def reshape(self, n_rows: int, width: int) -> Self:
-        """The same rows, each flat, as an array would be."""
+        """The same rows, each flat, like an array that is reshaped."""
         return type(self)(self.store, self.rows)
 
     @property
@@ -108,7 +113,7 @@ class RowsOnDisk:
 
     @property
     def identity(self) -> bytes:
-        """What changes with the content."""
+        """Bytes that change whenever the content does."""
         return self.store.key.encode() + np.ascontiguousarray(self.rows, np.int64).tobytes()
 
     @cached_property
@@ -118,15 +123,15 @@ class RowsOnDisk:
 
     @cached_property
     def shards(self) -> list[np.ndarray]:
-        """Places among these rows, those of each shard by slot."""
+        """For each shard, the positions of its rows among these, ordered by slot."""
         positions = np.argsort(self.slots, kind="stable")
         shards = self.store.shards_of(self.slots[positions])
         return np.split(positions, np.flatnonzero(np.diff(shards)) + 1)
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """The places of all rows in the order of an epoch, of seed and epoch alone.
+        """The positions of all rows in the order of an epoch, which seed and epoch determine.
 
-        Shards are shuffled, then rows within each window of shards.
+        Shards are shuffled, then rows within each window of shards; see ``windowed``.
         """
         row = self.store.width * self.store.dtype.itemsize
         return windowed(self.shards, BYTES_OF_WINDOW // row, seed, epoch)
@@ -135,15 +140,29 @@ class RowsOnDisk:
 def windowed(
     shards: Sequence[np.ndarray], rows_of_window: int, seed: int, epoch: int
 ) -> np.ndarray:
-    """The rows of shards in an order of seed and epoch alone.
+    """The rows of shards in a random order that needs few shards at a time.
 
-    Shards are shuffled, then rows within each window of shards, of as many rows at most, but of
-    four shards at least.
+    Shards are shuffled, then rows within each window of successive shards. Reading then stays
+    within a window, while its rows come from all over the data.
+
+    Parameters
+    ----------
+    shards : sequence of int arrays
+        Row numbers of each shard.
+    rows_of_window : int
+        Most rows of a window; but a window has four shards at least.
+    seed, epoch : int
+        They determine the order.
+
+    Returns
+    -------
+    int array of all row numbers
     """
     rng = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
     windows: list[list[np.ndarray]] = [[]]
     for number in rng.permutation(len(shards)):
         n_rows = sum(map(len, windows[-1]))
+        # With fewer shards in a window, large shards would be shuffled one by one.
         if len(windows[-1]) >= 4 and n_rows + len(shards[number]) > rows_of_window:
             windows.append([])
         windows[-1].append(shards[number])

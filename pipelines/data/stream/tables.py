@@ -1,7 +1,7 @@
 """The rows of a Parquet table, each row group read and prepared when it is needed.
 
-What its columns are is found in a sample, and their preparation is fitted on the training rows of
-that; the target is read whole.
+The kinds of its columns are detected in a sample, and their preparation is fitted on the training
+rows of that sample; the target is read whole.
 """
 
 from __future__ import annotations
@@ -33,14 +33,24 @@ if TYPE_CHECKING:
 
     from pipelines.data.tables.preprocess import TablePreprocessor
 
-SAMPLED_ROWS, SAMPLED_GROUPS = 100_000, 16
-BYTES_OF_CELL = 8
-VERSION = 1  # of what is cached
+SAMPLED_ROWS, SAMPLED_GROUPS = 100_000, 16  # about so many rows, from row groups all over the table
+BYTES_OF_CELL = 8  # in memory, a number or the pointer to a text
+VERSION = 1  # of the cache's content: a change reads all rows again
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a file, of rows from ``first`` on."""
+    """A row group of a file.
+
+    Attributes
+    ----------
+    file : Path
+    number : int
+        Number of the group within the file.
+    first : int
+        Its first row, counted over all files.
+    n_rows : int
+    """
 
     file: Path
     number: int
@@ -48,7 +58,7 @@ class RowGroup:
     n_rows: int
 
     def read(self, columns: Sequence[str] | None = None, n_rows: int | None = None) -> pa.Table:
-        """Its rows, or so many of them; some columns, by name, or all."""
+        """Its rows, or the first ``n_rows`` of them; columns by name, or all."""
         from pyarrow import Table, parquet
 
         with parquet.ParquetFile(self.file) as file:
@@ -59,12 +69,17 @@ class RowGroup:
 
 
 class TableStore(Store):
-    """Prepared rows, a row group a unit; ``fit`` comes before the first is read.
+    """Prepared rows of a table, a row group a unit; ``fit`` must be called before ``read``.
 
     Parameters
     ----------
-    path : the table's file, or the folder of its files
-    sample, sampled : rows as ``RawTable.X`` has them, and their numbers
+    path : Path
+        The table's file, or the folder of its files.
+    groups : sequence of RowGroup
+    sample : RawTable
+        Sampled rows, read as a table.
+    sampled_rows : int array
+        Their row numbers in the whole table.
     """
 
     dtype = np.dtype(np.float32)
@@ -81,7 +96,13 @@ class TableStore(Store):
         self._prepare: TablePreprocessor | None = None
 
     def fit(self, rows: np.ndarray) -> int:
-        """Fit the preparation on those rows of the sample that are among these; return how many."""
+        """Fit the preparation on the sampled rows that are among the training rows ``rows``.
+
+        Returns
+        -------
+        int
+            How many rows it was fitted on.
+        """
         assert self._sample is not None
         X, sampled_rows = self._sample
         is_training = np.isin(sampled_rows, rows)
@@ -109,7 +130,7 @@ class TableStore(Store):
         return self._groups[unit].first, self._prepare.transform(self.columns(unit))
 
     def columns(self, unit: int) -> pd.DataFrame:
-        """A row group as ``RawTable.X`` has it."""
+        """A row group in the form of ``RawTable.X``."""
         group, kinds = self._groups[unit], self._kinds
         try:
             table = group.read([*kinds.numbers, *kinds.categories])
@@ -118,13 +139,23 @@ class TableStore(Store):
             return columns_of(frame, kinds, self._path, source)
         except InputError:
             raise
-        except Exception as error:  # pyarrow raises a dozen unrelated types
+        except Exception as error:  # pyarrow raises a dozen unrelated exception types
             raise unreadable(group.file, error) from None
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedTable(RawTable):
-    """A table whose X is ``RowsOnDisk``; its columns are described by a sample."""
+    """A table whose X is ``RowsOnDisk``; its columns are described by a sample.
+
+    Attributes
+    ----------
+    sample : RawTable
+        The sampled rows.
+    why : str
+        Why the rows stay on disk, in words.
+    beyond : tuple of str
+        What other rows have that the sample lacks, in words.
+    """
 
     sample: RawTable = field(kw_only=True)
     why: str = field(kw_only=True)
@@ -147,12 +178,24 @@ class StreamedTable(RawTable):
 def open_table(
     path: Path, target: str | None, task: Task | None, reading: Reading, input: Input
 ) -> StreamedTable | None:
-    """A table that stays on disk; None of one that is to be in memory.
+    """Open a table that stays on disk.
+
+    Parameters
+    ----------
+    path : Path
+    target, task, reading
+        As ``load_dataset`` takes them.
+    input : {"memory", "stream", "auto"}
+
+    Returns
+    -------
+    StreamedTable or None
+        None if the table is to be loaded into memory.
 
     Raises
     ------
     InputError
-        As ``read_raw_table``; or it is to be streamed, and its form does not allow for that.
+        As ``read_raw_table``; or the table is to stay on disk, and its form does not allow for it.
     """
     if input == "memory" or path.suffix.lower() != ".parquet" or not path.exists():
         return None
@@ -183,9 +226,9 @@ def open_table(
 
 
 def _beyond_sample(store: TableStore, sample: pd.DataFrame) -> tuple[str, ...]:
-    """What rows have that the sample has nowhere: levels, and missing cells of a column; in words.
+    """What the table has that its sample lacks, in words: levels, and missing cells of a column.
 
-    All rows are read for it, so that a cell that cannot be is seen before the training begins.
+    All rows are read for this, so that a cell that cannot be read is found before the training.
     """
     names = [str(name) for name in sample]
     known_levels = {
@@ -218,7 +261,7 @@ def _groups(path: Path) -> tuple[list[RowGroup], int]:
             about = parquet.read_metadata(file)
             n_of_groups = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
             lengths += [(file, i, n) for i, n in enumerate(n_of_groups) if n]
-    except (OSError, ValueError) as error:  # pyarrow's own are of these
+    except (OSError, ValueError) as error:  # those of pyarrow are subclasses of these
         raise unreadable(path, error) from None
     firsts = accumulate((n for _, _, n in lengths), initial=0)
     groups = [RowGroup(f, i, first, n) for (f, i, n), first in zip(lengths, firsts, strict=False)]
@@ -228,7 +271,7 @@ def _groups(path: Path) -> tuple[list[RowGroup], int]:
 def _sample(
     path: Path, groups: Sequence[RowGroup], target: str | None, task: Task | None, reading: Reading
 ) -> tuple[RawTable, np.ndarray]:
-    """Rows from all over a table, read as a table of their own, and their numbers."""
+    """Rows from all over the table, read as a table of their own, and their row numbers."""
     from pyarrow import concat_tables, parquet
 
     positions = np.unique(np.linspace(0, len(groups) - 1, SAMPLED_GROUPS).astype(int))
@@ -260,6 +303,6 @@ def _targets(path: Path, groups: Sequence[RowGroup], sample: RawTable) -> np.nda
         if written is not None and sample.task == "classification":
             outcome, written = type(outcome)(written, outcome.index, name=name), None
         parts.append(target_values(outcome, path, sample.task, source, written))
-    if any(part.dtype.kind == "U" for part in parts):  # numbers of some groups, words of others
+    if any(part.dtype.kind == "U" for part in parts):  # some groups hold numbers, others words
         parts = [part.astype(str) for part in parts]
     return np.concatenate(parts)

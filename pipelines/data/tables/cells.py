@@ -1,7 +1,7 @@
-"""Columns of text as numbers, truth values or levels; what was converted is said.
+"""Columns of text as numbers, truth values or levels, with notes on what was converted.
 
-A column is numbers where nearly all of its cells are, after one mark that all of them share: a
-currency, a percent sign, a unit, what stands between thousands, a decimal comma.
+A column is numbers if nearly all of its cells are, once a mark that all of them share is removed:
+a currency, a percent sign, a unit, a thousands separator, a decimal comma.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from pipelines.data.tables.words import SIGNS, counted, list_names, short
 
-SAMPLE = 1000  # cells that tell whether a column may be numbers with a mark
-MIN_FRACTION = 0.9  # of the cells of a column of few different numbers, which are numbers
-MIN_FRACTION_OF_MANY = 0.5  # of one with more different numbers than codes have
-MOST_CODES = 20  # different words of a column of codes such as 1a and 2b
-MOST_MARKS = 3  # units that the numbers of a column are in, which nobody can compare
-FEWEST_BESIDE_SLIP = 5  # numbers, beside which a cell that is none is a slip in a short column
+SAMPLE = 1000  # cells that decide whether a column may be numbers with a mark
+MIN_FRACTION = 0.9  # least fraction of numbers in a column of numbers
+MIN_FRACTION_OF_MANY = 0.5  # the same for more different numbers than codes have
+MOST_CODES = 20  # most different words in a column of codes such as 1a and 2b
+MOST_MARKS = 3  # most units in a column of numbers that cannot be compared
+FEWEST_BESIDE_SLIP = 5  # in a short column, fewest numbers beside which another cell is a slip
 _CURRENCIES = "USD|EUR|GBP|JPY|CNY|CHF|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KRW"
 _MARK = rf"[\p{{Sc}}~\x{{2248}}]|{_CURRENCIES}"
 _BLANK = "\\s\u00a0\u2007\u2009\u202f"
-# For RE2, without captures, which make it slow: what stands before a number, it, and what follows.
+# For RE2, without captures, which slow it down: the text before a number and after it.
 _SIGNED = rf"[{_BLANK}]*[-+\x{{2212}}]?"
 _BEFORE = rf"^\(?{_SIGNED}[{_BLANK}]*(?:{_MARK})?{_SIGNED}\(?$"
 _AFTER = rf"^[{_BLANK}]*(?:\pL[^\d\s(),]{{0,9}}|[^\pL\d\s.,()+-][^\d\s(),]{{0,3}})?[{_BLANK}]*\)?$"
@@ -48,9 +48,14 @@ Array = NDArray[Any]
 class Slip:
     """Cells of a column of numbers that are none, or numbers of another form.
 
-    row, cell : the first
-    n_cells : how many there are
-    usual : a number as most cells have it
+    Attributes
+    ----------
+    row, cell : int, str
+        The first of them.
+    n_cells : int
+        How many there are.
+    usual : str
+        A number as most cells have it.
     """
 
     row: int
@@ -61,14 +66,18 @@ class Slip:
 
 @dataclass
 class TypedColumns:
-    """The columns of a text, typed.
+    """The columns of a text, converted to types.
 
     Attributes
     ----------
-    values : by name, bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN)
-    slips : by name, of columns of numbers with cells that are none; their values are text
-    conversions : names by what was converted in them, or taken as missing
-    units : what all numbers of a column stand with, by name, where it is anything
+    values : dict of str to array
+        bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN), by column.
+    slips : dict of str to Slip
+        Columns of numbers with cells that are none; their values are text.
+    conversions : dict of str to list of str
+        For each note on what was converted or taken as missing, the columns concerned.
+    units : dict of str to str
+        The mark that all numbers of a column have, if there is one.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
@@ -85,17 +94,27 @@ def type_columns(
     signs: Collection[str] = SIGNS,
     numbers: Container[str] = (),
 ) -> TypedColumns:
-    """Return columns of text as what they hold.
+    """Convert columns of text to the types that their cells have.
 
     Parameters
     ----------
-    cells : columns by name; null where a row lacks the cell
-    missing : words that mean a missing cell, beside an empty one
-    as_text : names of columns that stay as they are written
-    commas : whether a comma between three digits and three is one of decimals where no column
-        tells, as it is in most files with semicolons between cells
-    signs : words in lower case that mean a missing cell in a column of numbers
-    numbers : names of columns of numbers, however few of their cells are
+    cells : mapping of str to pyarrow.ChunkedArray
+        Columns by name; null where a row lacks the cell.
+    missing : sequence of str
+        Words that mean a missing cell, besides an empty one.
+    as_text : container of str
+        Columns that stay as they are written.
+    commas : bool
+        Whether a comma between groups of three digits is a decimal comma if no column tells, as in
+        most files with semicolons between cells.
+    signs : collection of str
+        Words in lower case that mean a missing cell in a column of numbers.
+    numbers : container of str
+        Columns of numbers, however few of their cells are.
+
+    Returns
+    -------
+    TypedColumns
     """
     columns, with_marks, float_columns = (
         TypedColumns(),
@@ -128,7 +147,7 @@ def type_columns(
 
 
 def _may_have_thousands(present: pa.ChunkedArray) -> bool:
-    """Return whether all numbers may have stops between thousands, and any has."""
+    """Whether all numbers may have thousands stops, and at least one has a stop."""
     for part in (present.slice(0, SAMPLE), present):
         if not pc.all(pc.match_substring_regex(part, _THOUSANDS)).as_py():
             return False
@@ -136,7 +155,7 @@ def _may_have_thousands(present: pa.ChunkedArray) -> bool:
 
 
 def _after_zeros(present: pa.ChunkedArray, values: Array) -> str | None:
-    """Return the first whole number that zeros precede."""
+    """The first whole number that begins with zeros, in a column of whole numbers; else None."""
     if values.dtype.kind == "b" or not np.all((values == np.floor(values)) | np.isnan(values)):
         return None
     has_zeros = pc.match_substring_regex(present, r"^-?0\d")
@@ -144,10 +163,10 @@ def _after_zeros(present: pa.ChunkedArray, values: Array) -> str | None:
 
 
 def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
-    """Return cells without blanks about them, null where they are missing."""
+    """Cells without surrounding blanks, null where they mean a missing value."""
     trimmed = pc.utf8_trim_whitespace(column)
     gaps = pc.is_in(trimmed, value_set=pa.array(["", *missing], trimmed.type))
-    for number in filter(_DECIMAL.fullmatch, missing):  # -999.0 where it is -999 that is meant
+    for number in filter(_DECIMAL.fullmatch, missing):  # if -999 means missing, so does -999.0
         short_form = number.rstrip("0").rstrip(".") if "." in number else number
         trailing_zeros = r"0*$" if "." in short_form else r"(?:[.,]0*)?$"
         written = f"^{short_form.replace('.', '[.,]')}{trailing_zeros}"
@@ -156,9 +175,9 @@ def present_cells(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.Chunked
 
 
 def text_of(present: pa.ChunkedArray) -> Array:
-    """Return text as objects, NaN where it is missing; whole numbers without their ``.0``.
+    """Text as an array of objects, NaN where it is missing; whole numbers without their ``.0``.
 
-    So pandas writes those of a column that lacks some, all of them, and NumPy ``1.000e+00``.
+    pandas writes whole numbers with ``.0`` in a column with missing cells, numpy as ``1.000e+00``.
     """
     if pc.all(pc.match_substring_regex(present, _WHOLE_AS_FLOAT)).as_py():
         present = pc.utf8_slice_codeunits(present, 0, -2)
@@ -176,16 +195,17 @@ def text_of(present: pa.ChunkedArray) -> Array:
 
 
 def _plain(present: pa.ChunkedArray) -> Array | None:
-    """Return cells that are numbers or truth values as Python writes them; None for others."""
+    """Cells that are numbers or truth values as Python writes them; None for any others."""
     if present.null_count == len(present):
         return np.full(len(present), np.nan)
     arrow_types = ([pa.int64()] if not present.null_count else []) + [pa.float64()]
     for arrow_type in arrow_types:
         with suppress(pa.ArrowInvalid):
-            pc.cast(present.slice(0, SAMPLE), arrow_type)  # a cast that fails goes on to the end
+            # Tried on a sample first, as a cast that fails still reads all cells.
+            pc.cast(present.slice(0, SAMPLE), arrow_type)
             values = pc.cast(present, arrow_type).to_numpy()
             if any(pc.any(pc.starts_with(present, mark)).as_py() for mark in ("0x", "0X")):
-                break  # of base 16
+                break  # hexadecimal numbers are not read as numbers
             return values
     words = pa.array(["true", "false"])
     for part in (present.slice(0, SAMPLE), present):
@@ -198,11 +218,11 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Different words as numbers, by one meaning of comma and stop.
+    """The different words of a column as numbers, for one decimal mark.
 
     values : NaN where a word is no number
-    grouped : whether something stands between thousands
-    marks : what stands before and after the number, positions in ``names``
+    grouped : whether it has a thousands separator
+    marks : the text around the number, as positions in ``names``
     """
 
     values: Array
@@ -225,11 +245,12 @@ class _Words:
         self.n_read = {decimal: self._count(read) for decimal, read in self.readings.items()}
 
     def _count(self, reading: _Reading) -> int:
+        """Number of cells that are numbers in this reading."""
         return int(self.counts[np.isfinite(reading.values) & ~self.is_sign].sum())
 
     @classmethod
     def of(cls, present: pa.ChunkedArray, signs: Collection[str], numbers: bool) -> _Words | None:
-        """Return the words of a column, None where too few can be numbers."""
+        """The words of a column; None if too few can be numbers."""
         positions = np.linspace(0, len(present) - 1, min(SAMPLE, len(present))).astype(int)
         head = present.take(pa.array(positions))
         n_like = (
@@ -241,12 +262,17 @@ class _Words:
         return cls(present, signs)
 
     def convert(self, name: str, columns: TypedColumns, decimal: str | None, numbers: bool) -> None:
-        """Put values and what was converted, or a slip, among the columns, if they are numbers.
+        """Convert the column ``name`` of ``columns``, or record its slips, if it is one of numbers.
 
         Parameters
         ----------
-        decimal : the decimal mark; None: that by which more cells are numbers, or else a stop
-        numbers : whether they are numbers, however few of the cells
+        name : str
+        columns : TypedColumns
+            Its values, units and conversions are changed.
+        decimal : str or None
+            The decimal mark; None takes the one by which more cells are numbers, a stop if equal.
+        numbers : bool
+            Whether the column is one of numbers, however few of its cells are.
         """
         decimal = decimal or max((".", ","), key=lambda mark: self.n_read[mark])
         reading = self.readings[decimal]
@@ -256,10 +282,12 @@ class _Words:
         n_slips = self.n_cells - n_numbers
         fits = is_number & (reading.marks == usual_mark)
         if not n_numbers and (self.n_cells or not numbers):
-            return  # signs alone are missing numbers where these are known to be numbers
+            # A column of signs alone is one of missing numbers only if it is known to be numbers.
+            return
         if not (numbers or self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
             return
         if n_slips:
+            # Missing cells have the code -1, which indexes the appended entry; so below.
             is_slip = np.append(~fits & ~self.is_sign, False)
             row, example = int(np.argmax(is_slip[self.codes])), int(np.argmax(fits))
             words = [self.words[word].as_py() for word in (self.codes[row], example)]
@@ -273,9 +301,9 @@ class _Words:
             columns.conversions[note].append(name)
 
     def _are_enough(self, n_numbers: int, n_different: int) -> bool:
-        """Return whether cells are numbers but for slips: nearly all, or half that mostly differ.
+        """Whether cells are numbers but for slips: nearly all are, or half that mostly differ.
 
-        Few numbers that come again and again are levels beside others, such as 1, 2 and x.
+        Few numbers that occur often are levels among others, such as 1, 2 and x.
         """
         if n_numbers >= MIN_FRACTION * self.n_cells:
             return True
@@ -285,7 +313,7 @@ class _Words:
         return is_slip or (2 * n_different > n_numbers > MIN_FRACTION_OF_MANY * self.n_cells)
 
     def _are_mixed(self) -> bool:
-        """Return whether most cells are numbers, but of several forms."""
+        """Whether most cells are numbers, but of several forms."""
         first, second = self.readings.values()
         is_number = (np.isfinite(first.values) | np.isfinite(second.values)) & ~self.is_sign
         return bool(
@@ -295,6 +323,7 @@ class _Words:
         )
 
     def _notes(self, decimal: str, reading: _Reading, fits: Array, mark: str) -> list[str]:
+        """What was converted, in words."""
         notes = [f"numbers with {mark!r} read without it"] if mark else []
         words = self.words.filter(pa.array(fits))
         if decimal == "," and pc.any(pc.match_substring(words, ",")).as_py():
@@ -313,19 +342,22 @@ class _Words:
 
 
 def _are_signs(words: Any, signs: Collection[str]) -> Any:
+    """Whether each word means a missing value in a column of numbers."""
     return pc.is_in(pc.utf8_lower(words), pa.array(sorted(signs), words.type))
 
 
 def _replaced(words: pa.Array, pattern: str, by: str = "") -> pa.Array:
+    """Words with a pattern replaced, in the syntax of RE2."""
     return pc.replace_substring_regex(words, pattern, by)
 
 
 def _matches(words: pa.Array, pattern: str) -> Array:
+    """Whether each word matches a pattern, in the syntax of RE2."""
     return np.asarray(pc.match_substring_regex(words, pattern).to_numpy(zero_copy_only=False))
 
 
 def _read(words: pa.Array) -> dict[str, _Reading]:
-    """Return readings by decimal mark."""
+    """The words as numbers, for each decimal mark."""
     before, after = _replaced(words, r"[\d.,](?s:.)*$"), _replaced(words, r"^(?s:.)*[\d.,]")
     core = _replaced(words, r"^[^\d.,]+|[^\d.,]+$")
     has_opening, has_closing = _matches(before, r"\("), _matches(after, r"\)")
@@ -341,7 +373,7 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     readings = {}
     for decimal, stop in ((".", "[.]"), (",", ",")):
         is_grouped = np.zeros(len(words), bool)
-        if decimal == ".":  # lakhs and crores
+        if decimal == ".":  # Indian grouping, as 12,34,567
             is_grouped = _matches(core, r"^[1-9]\d?(?:,\d\d)+,\d{3}(?:[.]\d*)?$")
         for separator in _APART[decimal]:
             is_grouped |= _matches(

@@ -1,4 +1,4 @@
-"""Read a table file into a pandas DataFrame, column by column."""
+"""Table files read into a pandas DataFrame, column by column."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TEXT = (".csv", ".tsv", ".data", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".npz")
-# Missing in any column: what pandas takes for it, and "?"; but for "None", a level in many a table.
+# Missing in any column: the words of pandas and "?", except "None", a level in many tables.
 MISSING_WORDS = (
     "?",
     "NA",
@@ -53,15 +53,20 @@ MISSING_WORDS = (
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """How columns of text were read, of a file of text or of Parquet, beside their values.
+    """How columns of text, in a text or Parquet file, were read; empty for files without them.
 
-    Of a file without such columns it is empty.
-
-    cells : columns of text as they stand in the file, by name
-    missing : words that mean a missing cell
-    columns : slips, conversions and units
-    table : of a file of text
-    first : the number of the first row, in a table of which these are a part
+    Attributes
+    ----------
+    cells : mapping of str to pyarrow.ChunkedArray
+        Columns of text as they are in the file.
+    missing : tuple of str
+        Words that mean a missing cell.
+    columns : TypedColumns
+        Slips, conversions and units.
+    table : TextTable or None
+        The table of a text file.
+    first : int
+        Number of the first row, where these rows are a part of a larger table.
     """
 
     cells: Mapping[str, pa.ChunkedArray]
@@ -72,10 +77,11 @@ class TableSource:
 
     @property
     def has_header(self) -> bool:
+        """Whether the file names its columns."""
         return self.table is None or self.table.names is not None
 
     def notes_on(self, names: Container[str]) -> tuple[str, ...]:
-        """Return what is said of the file and of some of its columns."""
+        """Notes on the file and on these columns."""
         parts = {
             note: [name for name in columns if name in names]
             for note, columns in self.columns.conversions.items()
@@ -86,7 +92,7 @@ class TableSource:
         return (*(() if self.table is None else self.table.notes), *converted)
 
     def as_written(self, name: str) -> np.ndarray | None:
-        """Return a column's text as objects, NaN where it is missing; None of one of numbers."""
+        """Text of a column as objects, NaN where it is missing; None for a column of numbers."""
         from pipelines.data.tables.cells import present_cells, text_of
 
         if name not in self.cells:
@@ -95,16 +101,16 @@ class TableSource:
         return text_of(column if self.table is None else present_cells(column, self.missing))
 
     def cell(self, name: str, row: int) -> str:
-        """Return a cell as it stands in the file, empty where its row lacks it."""
+        """A cell as it is in the file, empty if its row lacks it."""
         return (self.cells[name][row].as_py() or "").strip() if name in self.cells else ""
 
     def where(self, row: int) -> str:
-        """Return where a row is, counted from 0: where it begins in a text, or a row of data."""
+        """Where a row, counted from 0, is in the file: its line in a text, else its number."""
         row += self.first
         return f"data row {row + 1}" if self.table is None else f"line {self.table.line_of(row)}"
 
     def lacks(self, words: Iterable[str]) -> list[str]:
-        """Return words that mean a missing cell, and that no cell is."""
+        """Those of these words for a missing cell that no cell holds."""
         from pipelines.data.tables.cells import present_cells
 
         return [
@@ -117,7 +123,7 @@ class TableSource:
         ]
 
     def renamed(self, names: Mapping[str, str]) -> TableSource:
-        """Return this with other names for columns."""
+        """The same source with other column names."""
         from pipelines.data.tables.cells import TypedColumns
 
         old_columns = self.columns
@@ -144,30 +150,38 @@ def read_frame(
     missing: tuple[str, ...] = MISSING_WORDS,
     numbers: Container[str] = (),
 ) -> tuple[pd.DataFrame, TableSource]:
-    """Read a file's columns.
+    """Read the columns of a table file.
 
     Parameters
     ----------
-    path : a file whose suffix is in ``SUFFIXES``
-        Of text: see ``pipelines.data.delimited``. An .npz has the features in ``X``.
-    header : whether the first line of a file of text names the columns; None looks at it
-    label : of an .npz the array of labels, which becomes a column; no other but ``X`` does
-    as_text : names of columns of a file of text that stay as they are written
-    encoding : of a file of text; None looks at it
-    missing : words that mean a missing cell in a file of text, beside an empty one
-        Where the usual ones are not among them, the signs for one in columns of numbers are not
-        looked for.
-    numbers : names of columns of numbers, however few of their cells are
+    path : str or Path
+        A file whose suffix is in ``SUFFIXES``. For text, see ``pipelines.data.delimited``. An .npz
+        file has the features in its array ``X``.
+    header : bool, optional
+        Whether the first line of a text names the columns; None detects it.
+    label : str, optional
+        Array of labels in an .npz file, which becomes a column; its other arrays are ignored.
+    as_text : container of str
+        Columns of a text or Parquet file that stay as they are written.
+    encoding : str, optional
+        Encoding of a text; None detects it.
+    missing : tuple of str
+        Words that mean a missing cell in a text, besides an empty one. Unless the usual words are
+        among them, signs of missing numbers are not recognised either.
+    numbers : container of str
+        Columns of numbers, however few of their cells are.
 
     Returns
     -------
-    frame : columns by name, which is text, at least one row
-    source : of the columns of text
+    frame : DataFrame
+        Columns by name, which is text; at least one row.
+    source : TableSource
+        How the columns of text were read.
 
     Raises
     ------
     InputError
-        The file cannot be read, has no row, or two columns of one name.
+        The file cannot be read, has no row, or has two columns of one name.
     """
     path = Path(path)
     refuse_no_file(path, SUFFIXES)
@@ -179,9 +193,10 @@ def read_frame(
     from pyarrow import parquet
 
     try:
-        with suppress(OSError):  # of a folder
+        with suppress(OSError):  # path may be a folder
             metadata = parquet.read_metadata(path)
             refuse_one_name_twice(metadata.schema.to_arrow_schema().names, path)
+            # Eight bytes a cell, as a number or a pointer to text.
             n_bytes = 8 * metadata.num_rows * metadata.num_columns
             if n_bytes > (max_bytes := psutil.virtual_memory().total):
                 raise InputError(
@@ -193,7 +208,7 @@ def read_frame(
         frame, source = typed(table, as_text, numbers)
     except InputError:
         raise
-    except Exception as error:  # pandas and pyarrow raise a dozen unrelated types
+    except Exception as error:  # pandas and pyarrow raise a dozen unrelated exception types
         raise unreadable(path, error) from None
     refuse_one_name_twice(list(frame.columns), path)
     if frame.empty:
@@ -204,14 +219,15 @@ def read_frame(
 def typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
 ) -> tuple[pd.DataFrame, TableSource]:
-    """Return columns of Parquet; those of text that are numbers, as such."""
+    """Columns of a Parquet table; those of text that hold numbers are converted."""
     import pyarrow as pa
 
     from pipelines.data.tables.cells import type_columns
 
     for i, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):
-            text = table.column(i).cast(pa.string())  # digit by digit, else 3.929 is another
+            # Cast by way of text: a direct cast may change the last digit.
+            text = table.column(i).cast(pa.string())
             table = table.set_column(i, field.name, text.cast(pa.float64()))
     frame = table.to_pandas()
     frame = frame.reset_index([name for name in frame.index.names if name is not None])
@@ -231,9 +247,9 @@ def typed(
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """A table's files, in the order of the numbers in their names.
+    """The files of a table in a folder, in the order of the numbers in their names.
 
-    Those that systems hide are none.
+    Hidden files are left out.
     """
     files = [
         part
@@ -251,7 +267,7 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def _of_parts(folder: Path) -> pa.Table:
-    """The rows of a folder's files; numbers of several types are of one that takes all."""
+    """The rows of all files; a column of several number types gets one that holds them all."""
     import pyarrow as pa
     from pyarrow import dataset, parquet
 
@@ -284,6 +300,7 @@ def _read_text(
     missing: tuple[str, ...],
     numbers: Container[str],
 ) -> tuple[pd.DataFrame, TableSource]:
+    """Read a file of delimited text; see ``read_frame``."""
     import pandas as pd
 
     from pipelines.data.delimited import NO_ROW, NoTable, read_text_table
@@ -317,7 +334,7 @@ def _read_text(
 
 
 def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]:
-    """Read the array ``X`` as columns x0, x1, ..., followed by the array ``label`` if given."""
+    """Read the array ``X`` as columns x0, x1, ..., then the array ``label`` if given."""
     import pandas as pd
 
     from pipelines.data.tables.cells import TypedColumns
@@ -336,7 +353,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]
             y = None if label is None else np.asarray(archive[label])
     except InputError:
         raise
-    # Of one array that is no archive a TypeError, of one larger than memory a MemoryError.
+    # A single array instead of an archive gives a TypeError, one beyond memory a MemoryError.
     except (
         OSError,
         ValueError,
@@ -369,7 +386,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]
 
 
 def empty(path: Path) -> InputError:
-    """Return the error of a file without a row."""
+    """The error of a file without a row."""
     return InputError(
         f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
         "it was written in full"
@@ -377,7 +394,7 @@ def empty(path: Path) -> InputError:
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
-    """Return the error message for a missing target, with the most similar name present."""
+    """The error of a missing target, with the most similar name."""
     close_names = get_close_matches(target, names, n=1)
     hint = f"did you mean {short(close_names[0])}? " if close_names else ""
     return InputError(
@@ -387,12 +404,9 @@ def no_target(path: Path, target: str, names: list[str], what: str) -> InputErro
 
 
 def refuse_one_name_twice(names: list[str], path: Path) -> None:
-    """Raise an error for two columns of one name: a reader would rename one of them.
+    """Raise InputError if two columns have one name.
 
-    Raises
-    ------
-    InputError
-        Two columns have one name; a copy of the target among the features would give it away.
+    A reader would rename one of them; a copy of the target among the features would leak it.
     """
     if len(set(names)) < len(names):
         repeated_name = next(name for name in names if names.count(name) > 1)

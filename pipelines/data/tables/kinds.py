@@ -1,4 +1,4 @@
-"""Classify the columns of a table: numeric, categorical, or unusable."""
+"""The kinds of a table's columns: numeric, categorical, or unusable."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_LEVELS = 50
-# Fewer rows may count up, or all differ, by chance.
+MOST_LEVELS = 50  # more are asked about, as each level becomes a column
+# In fewer rows, values may count up, or all differ, by chance.
 FEWEST_ROWS_OF_ID = 20
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)  # matrices are in single precision
 _MONTH = r"(0?[1-9]|1[0-2]|[A-Za-z]{3,9}\.?)"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[APap]\.?[Mm]\.?)?"
 DATE = re.compile(
@@ -43,9 +43,12 @@ class Kinds:
 
     Attributes
     ----------
-    numbers : names of columns of numbers
-    categories : names of columns of text
-    left_out : (name, why) of columns that nothing is learned from
+    numbers : tuple of str
+        Numeric columns.
+    categories : tuple of str
+        Categorical columns.
+    left_out : tuple of (name, reason)
+        Columns that are not used.
     """
 
     numbers: tuple[str, ...]
@@ -69,23 +72,30 @@ def find_kinds(
     category: Iterable[str] = (),
     leave_out: Iterable[str] = (),
 ) -> Kinds:
-    """Look at the columns of a table, the target not among them.
+    """Detect the kinds of the feature columns of a table.
 
-    Left out, beside what is named: a column without a value, of dates, of text that differs in
-    every row, or of ids: numbers that count the rows, or that are called an id and differ in every
-    row or have more than ``MOST_LEVELS`` levels.
+    Columns are left out, besides those that are named, if they have no value, hold dates, hold
+    text that differs in every row, or hold ids: numbers that count the rows, or that are called an
+    id and differ in every row or have more than ``MOST_LEVELS`` levels.
 
     Parameters
     ----------
-    frame : at least one row
-    path, source : the file, and how its columns of text were read
-    number, category, leave_out : columns whose kind is known
+    frame : DataFrame
+        At least one row, without the target.
+    path, source : Path, TableSource
+        The file, and how its columns of text were read.
+    number, category, leave_out : iterable of str
+        Columns whose kind is given.
+
+    Returns
+    -------
+    Kinds
 
     Raises
     ------
     InputError
-        A named column is not there, a cell in a column of numbers is none, or a column of text has
-        more than ``MOST_LEVELS`` levels and none of the names says what to do with it.
+        A named column is not there, a column of numbers has another cell, or a column of text whose
+        kind is not given has more than ``MOST_LEVELS`` levels.
     """
     asked_kinds: dict[str, str] = {}
     for option, columns in (("number", number), ("category", category), ("leave_out", leave_out)):
@@ -127,7 +137,7 @@ def find_kinds(
 
 
 def _kind(column: pd.Series, position: int, path: Path) -> tuple[str, str, int]:
-    """Return the kind of a column, why it is left out, and the number of levels of a category."""
+    """The kind of a column, why it is left out, and the number of levels of a category."""
     import pandas as pd
 
     types = pd.api.types
@@ -140,12 +150,13 @@ def _kind(column: pd.Series, position: int, path: Path) -> tuple[str, str, int]:
         present = present.astype(object)
     if types.is_complex_dtype(present.dtype):
         raise _type_error(column, path)
-    parts = (present[:FEWEST_ROWS_OF_ID], present)  # text tells in its first rows
+    # The first rows decide soon that a column is text.
+    parts = (present[:FEWEST_ROWS_OF_ID], present)
     if all(not np.isnan(to_numbers(part)).any() for part in parts):
         values, is_named = to_numbers(column), _NAMED_ID.fullmatch(str(column.name)) is not None
         may_be_id = len(column) >= FEWEST_ROWS_OF_ID and (is_named or position == 0)
         is_id = may_be_id and are_whole(values)
-        if is_id and is_named:  # a person's rows may share theirs
+        if is_id and is_named:  # rows of one person may share an id
             n_levels = column.nunique()
             is_id = n_levels == len(column) or n_levels > MOST_LEVELS
         elif is_id:
@@ -167,12 +178,12 @@ def _kind(column: pd.Series, position: int, path: Path) -> tuple[str, str, int]:
 
 
 def column_levels(column: pd.Series, path: Path) -> list[Any]:
-    """Return the different values of a column.
+    """The different values of a column.
 
     Raises
     ------
     InputError
-        They are neither numbers nor text, truth values or moments, but lists, bytes and the like.
+        They are not numbers, text, truth values or times, but lists, bytes and the like.
     """
     try:
         levels = list(column.dropna().unique())
@@ -185,7 +196,7 @@ def column_levels(column: pd.Series, path: Path) -> list[Any]:
 
 
 def slip_error(name: str, source: TableSource, path: Path) -> InputError:
-    """Return the error of a column of numbers with cells that are none."""
+    """The error of a column of numbers with cells that are none."""
     slip = source.columns.slips[name]
     is_text = source.table is not None
     as_missing = f"take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, "
@@ -200,38 +211,44 @@ def slip_error(name: str, source: TableSource, path: Path) -> InputError:
 
 
 def are_whole(values: NDArray[np.float64]) -> bool:
-    """Return whether all values are whole numbers; one that is infinite, or none, is not."""
+    """Whether all values are whole numbers; infinity and NaN are not."""
     return bool(np.isfinite(values).all() and np.all(values % 1 == 0))
 
 
 def to_numbers(column: pd.Series) -> NDArray[np.float64]:
-    """Return a column as float64, missing values and what is no number as NaN."""
+    """A column as float64; missing values, and what is no number, as NaN."""
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(column.dtype):  # bool too
+    if pd.api.types.is_numeric_dtype(column.dtype):  # truth values, too
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     try:
         values = pd.to_numeric(column.astype(object), errors="coerce")
-    except (TypeError, ValueError):  # of lists and the like
+    except (TypeError, ValueError):  # lists and the like
         return np.full(len(column), np.nan)
     return np.asarray(values, dtype=np.float64)
 
 
 def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSource) -> pd.DataFrame:
-    """Return the columns that are learned from, by name, in one form whatever the file's.
+    """The feature columns by name, in one form whatever the file's.
 
     Parameters
     ----------
-    path, source : where the frame is from, for messages
+    frame : DataFrame
+        With at least the columns of ``kinds``.
+    kinds : Kinds
+    path, source : Path, TableSource
+        Origin of the frame, for messages.
 
     Returns
     -------
-    frame : float64 columns of numbers, then object columns of text; missing values are NaN
+    DataFrame
+        float64 columns of numbers, then object columns of text; missing values are NaN.
 
     Raises
     ------
     InputError
-        A column is not there, a number is none, or one is infinite or beyond single precision.
+        A column is missing, a cell in a column of numbers is none, or a number is infinite or
+        beyond single precision.
     """
     import pandas as pd
 
@@ -273,13 +290,14 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSourc
 
 
 def level_of(value: object) -> str:
-    """Return a level as text: as it is written, numbers of Parquet by value."""
+    """A level as text: as it is written, numbers of Parquet by value."""
     if isinstance(value, float | np.floating) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
 def _type_error(column: pd.Series, path: Path) -> InputError:
+    """The error of a column that holds neither numbers nor text."""
     value = column.dropna().iloc[0]
     return InputError(
         f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "

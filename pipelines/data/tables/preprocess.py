@@ -1,6 +1,6 @@
-"""Columns of numbers and categories as a matrix: what is learned from training rows alone.
+"""Columns of numbers and categories as a matrix, learned from training rows alone.
 
-The parts are scikit-learn's; ours are which of them, the names of columns and the file.
+The steps are those of scikit-learn; this module chooses them, names their columns and stores them.
 """
 
 from __future__ import annotations
@@ -30,35 +30,39 @@ from pipelines.errors import InputError, opt
 
 __all__ = ["LEARNED", "TablePreprocessor"]
 
-LEARNED = "preparation"  # of an array in a model's file
-# Types beyond those that skops knows to be harmless; none runs code of a file.
+LEARNED = "preparation"  # name of an array in a model file
+# Types besides those that skops trusts by default; none of them runs code of a file.
 TRUSTED = ["numpy.dtype"]
-# scikit-learn sets filters of warnings while it transforms and puts back those that it found, which
-# are another thread's if two do so at once: these then stay for good.
+# scikit-learn sets warning filters while it transforms and restores those it found. If two threads
+# do so at once, one may restore the other's filters, which then stay for good.
 _one_at_a_time = threading.Lock()
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
-    """Numbers imputed and, if asked for, standardised; categories one-hot.
+    """Numbers imputed and, by default, standardised; categories one-hot encoded.
 
-    A missing number becomes the median of the training rows, and a column of 0 and 1 says
-    where; there is one for each column with a missing cell in the training rows. A category
-    becomes a column for each level of the training rows, missing among them; a level that
-    they lack is 0 in all of these.
+    A missing number becomes the median of the training rows, and a column of 0 and 1 marks it;
+    there is one for each column with a missing cell in the training rows. A category becomes a
+    column for each level of the training rows, missing among them; a level that they lack is 0 in
+    all of these.
 
     Parameters
     ----------
     kinds : Kinds
-    scale : whether numbers are brought to mean 0 and deviation 1 of the training rows: kernels,
-        networks and neighbours want it, trees do not care
-    missing : "impute"; with "drop" or "refuse" a missing number is an error, in ``transform`` too
-    layout : names of the columns that ``transform`` gives; by default those of the training rows
-        A column whose level or gap they lack is then 0 in every row, so that all folds have one
-        width; such a column adds nothing to a distance or a product.
+    scale : bool
+        Whether numbers are brought to mean 0 and standard deviation 1 of the training rows:
+        kernels, networks and neighbours need it, trees do not.
+    missing : {"impute", "drop", "refuse"}
+        With "drop" or "refuse" a missing number is an error, in ``transform`` too.
+    layout : tuple of str
+        Names of the columns that ``transform`` gives; by default those of the training rows. A
+        column whose level or gap these lack is then 0 in every row, so that all folds have one
+        width; it adds nothing to a distance or a product.
 
     Attributes
     ----------
-    columns_ : ColumnTransformer, fitted
+    columns_ : ColumnTransformer
+        The fitted steps.
     """
 
     def __init__(
@@ -74,7 +78,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.layout = layout
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
-        """Learn medians, levels and scales."""
+        """Learn medians, levels and scales from training rows."""
         chosen = self._chosen(X)
         steps: list[Any] = []
         if self.kinds.numbers:
@@ -96,11 +100,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.float32]:
-        """Return rows as numbers.
+        """Rows as numbers.
 
         Parameters
         ----------
-        X : as ``fit`` takes it; columns are found by name, others are not looked at
+        X : DataFrame
+            As for ``fit``; columns are found by name, others are ignored.
 
         Returns
         -------
@@ -117,11 +122,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return matrix
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns of ``transform``: ``age``, ``age missing``, ``sex=F``."""
+        """Column names of ``transform``, such as ``age``, ``age missing``, ``sex=F``."""
         check_is_fitted(self)
         return np.array(self.layout or self._names(), dtype=object)
 
     def _names(self) -> list[str]:
+        """Column names of the fitted steps, before they are brought to ``layout``."""
         names = list(self.kinds.numbers)
         fitted = self.columns_.named_transformers_
         if "missing" in fitted:
@@ -137,6 +143,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return names
 
     def _chosen(self, X: pd.DataFrame) -> pd.DataFrame:
+        """The feature columns, checked for missing cells unless these are imputed."""
         chosen = X[[*self.kinds.numbers, *self.kinds.categories]]
         if self.missing != "impute":
             gaps = chosen.isna().any(axis=1)
@@ -150,7 +157,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return chosen
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays to store in a model file: of skops, not of pickle."""
+        """The arrays to store in a model file, by skops, not by pickle."""
         check_is_fitted(self)
         about = {**asdict(self.kinds), "scale": self.scale, "missing": self.missing}
         learned = skops_io().dumps(
@@ -164,12 +171,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Rebuild what ``arrays`` gave; of a foreign type nothing is made.
+        """Rebuild a preprocessor from what ``arrays`` returned; foreign types are refused.
 
         Raises
         ------
         KeyError, ValueError
-            It is nothing that this class stored.
+            This class did not store it.
         """
         model_bytes, layout = arrays[LEARNED].tobytes(), arrays[f"{LEARNED}.layout"].tobytes()
         try:

@@ -30,9 +30,9 @@ from pipelines.errors import InputError, opt
 if TYPE_CHECKING:
     import pandas as pd
 
-_WHOLE = re.compile(r"0|-?[1-9]\d*")  # as Python writes it: a label 01 is another than 1
+_WHOLE = re.compile(r"0|-?[1-9]\d*")  # as Python writes it: the label 01 is not 1
 Task = Literal["classification", "regression"]
-FEW = 20  # different whole numbers that may be classes
+FEW = 20  # most different whole numbers that may be classes
 Missing = Literal["impute", "drop", "refuse"]
 MISSING: tuple[Missing, ...] = ("impute", "drop", "refuse")
 
@@ -54,26 +54,37 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """Features and target of a table, before anything is learned from it.
+    """Features and target of a table, before anything is learned from them.
 
     Attributes
     ----------
-    name : the file's
-    X : DataFrame of n_rows
-        float64 columns ``kinds.numbers``, then object columns ``kinds.categories`` of text;
-        missing cells are NaN. Its index counts the rows.
-    y : labels (bool, integer or text) or float64, of shape (n_rows,)
+    name : str
+        File name.
+    X : DataFrame
+        float64 columns ``kinds.numbers``, then object columns ``kinds.categories`` of text; missing
+        cells are NaN. Its index counts the rows.
+    y : array of shape (n_rows,)
+        Labels (bool, integer or text) or float64.
     kinds : Kinds
-    task : "classification" or "regression"
-    target : name of the column that ``y`` was
-    missing : what is done about missing cells; after "drop" and "refuse" there are none
-    notes : what was found without being told, for the first line
-    conversions : what was left out of a text, converted or taken as missing
-    missing_words : that mean a missing cell in a text
-    units : what all numbers of a column stood with, by name, where it was anything
-    n_dropped : rows that were left out for a missing cell
-    without_header : whether the file has no header line, and columns are called by number
-    groups : codes of the column of groups, of shape (n_rows,), or None
+    task : {"classification", "regression"}
+    target : str
+        Name of the column that ``y`` was.
+    missing : {"impute", "drop", "refuse"}
+        What is done about missing cells; after "drop" and "refuse" there are none.
+    notes : tuple of str
+        What was detected, for the first line.
+    conversions : tuple of str
+        What was left out of a text, converted or taken as missing.
+    missing_words : tuple of str
+        Words that mean a missing cell in a text.
+    units : dict of str to str
+        The mark that all numbers of a column had, if there was one.
+    n_dropped : int
+        Rows that were left out for a missing cell.
+    without_header : bool
+        Whether the file has no header line, and columns are called by number.
+    groups : int array of shape (n_rows,) or None
+        Codes of the group column.
     """
 
     name: str
@@ -93,20 +104,20 @@ class RawTable:
 
     @property
     def n_missing(self) -> int:
-        """Missing cells."""
+        """Number of missing cells."""
         return int(self.X.isna().to_numpy().sum())
 
     @property
     def is_plain(self) -> bool:
-        """Whether the table is numeric without missing values, so that it is a matrix as it is."""
+        """Whether the features are numeric without missing cells, so that they are a matrix."""
         return not self.kinds.categories and not self.n_missing
 
     def matrix(self) -> NDArray[np.float64]:
-        """Return the numbers of a plain table: shape (n_rows, n_features), C-contiguous."""
+        """The numbers of a plain table: shape (n_rows, n_features), C-contiguous."""
         return np.ascontiguousarray(self.X[list(self.kinds.numbers)].to_numpy())
 
     def lines(self) -> list[str]:
-        """Return lines for the console: rows and target; columns by kind; what was converted."""
+        """Lines for the console: rows and target; columns by kind; what was converted."""
         dropped = f" ({self.n_dropped:,} with missing cells left out)" if self.n_dropped else ""
         notes = "".join(f"; {note}" for note in self.notes)
         kinds = []
@@ -138,7 +149,7 @@ class RawTable:
         ]
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON-serialisable metadata of the table."""
+        """The JSON-serialisable metadata of the table."""
         return {
             "target": self.target,
             "missing": self.missing,
@@ -153,7 +164,7 @@ class RawTable:
 
 
 def counted_classes(y: NDArray[Any], most: int = 10) -> str:
-    """Return classes with their rows: ``3 classes: a (50), b (40), c (2)``."""
+    """Classes with their numbers of rows: ``3 classes: a (50), b (40), c (2)``."""
     classes, counts = np.unique(y, return_counts=True)
     class_names = [
         f"{label} ({count:,})" for label, count in zip(classes[:most], counts[:most], strict=True)
@@ -178,23 +189,41 @@ def read_raw_table(
     missing_values: Iterable[str] = (),
     no_missing_values: bool = False,
 ) -> RawTable:
-    """Read a table as it comes, and say what its columns are.
+    """Read a table, and detect what its columns are.
 
     Parameters
     ----------
-    path : a file whose suffix is in ``SUFFIXES``; see ``read_frame``
-    target : column to predict, by name or by number from 1; see ``choose_target``
-        Of an .npz the array of labels, ``y`` by default.
-    task : by default what the target's values say
-    missing : "impute" keeps missing cells, for ``TablePreprocessor``; "drop" leaves out rows
-        with one; "refuse" is an error
-    header, no_header : the first line of a file of text names the columns, or is a row
-    number, category, leave_out : columns whose kind is not to be guessed
-    groups : column that says which rows belong together; nothing else is learned from it
-    encoding : of a file of text; by default what its bytes look like
-    missing_values : words that mean a missing cell in a file of text, beside ``?``, ``NA`` and
-        the like
-    no_missing_values : nothing but an empty cell, and ``missing_values``, means one
+    path : str or Path
+        A file whose suffix is in ``SUFFIXES``; see ``read_frame``.
+    target : str, optional
+        Column to predict, by name or by number from 1; see ``choose_target``. In an .npz file the
+        array of labels, ``y`` by default.
+    task : {"classification", "regression"}, optional
+        By default what the target's values suggest.
+    missing : {"impute", "drop", "refuse"}
+        "impute" keeps missing cells, for ``TablePreprocessor``; "drop" leaves out rows with one;
+        "refuse" raises an error.
+    header, no_header : bool
+        The first line of a text names the columns, or is a row; by default it is detected.
+    number, category, leave_out : iterable of str
+        Columns whose kind is not to be detected.
+    groups : str, optional
+        Column that says which rows belong together; it is not a feature.
+    encoding : str, optional
+        Encoding of a text; by default what its bytes look like.
+    missing_values : iterable of str
+        Words that mean a missing cell in a text, besides ``?``, ``NA`` and the like.
+    no_missing_values : bool
+        Whether only an empty cell, and ``missing_values``, mean a missing cell.
+
+    Returns
+    -------
+    RawTable
+
+    Raises
+    ------
+    InputError
+        The file or a column cannot be used; the message says in one line what to do.
     """
     path = Path(path)
     label = (target or "y") if path.suffix.lower() == ".npz" else None
@@ -267,7 +296,7 @@ def read_raw_table(
         labels = type(outcome)(written, outcome.index, name=name)
         if source.table is None:
             outcome, written = labels, None
-        elif (outcome.isna() & labels.notna()).any():  # a sign for a missing number is a label
+        elif (outcome.isna() & labels.notna()).any():  # a sign of a missing number is a label here
             outcome = labels
     n_rows = len(X)
     if missing == "refuse":
@@ -324,19 +353,28 @@ def read_raw_table(
 def choose_target(
     frame: pd.DataFrame, target: str | None, path: Path, task: Task | None = None
 ) -> tuple[str, str]:
-    """Return the column to predict, and how it was chosen where it was not named.
+    """The column to predict, and how it was chosen if it was not named.
 
     Parameters
     ----------
-    frame : the table
-    target : a column's name; or its number, counted from 1, or from the end with -1
-        A name goes before a number. None takes the last column if it is text or has few
-        values, for ``task="regression"`` if it is numbers.
+    frame : DataFrame
+    target : str or None
+        A column's name; or its number, counted from 1, or from the end with -1. A name goes before
+        a number. None takes the last column if it is text or has few values, for a regression if
+        it is numbers.
+    path : Path
+        The file, for messages.
+    task : {"classification", "regression"}, optional
+
+    Returns
+    -------
+    name, reason : str
+        The reason is empty if the column was named.
 
     Raises
     ------
     InputError
-        There is no such column, or none was named and the last does not offer itself.
+        There is no such column, or none was named and the last is not suitable.
     """
     names = list(frame.columns)
     if target is None:
@@ -368,6 +406,7 @@ def choose_target(
 
 
 def _is_numeric(column: pd.Series) -> bool:
+    """Whether a column has a numeric dtype."""
     import pandas as pd
 
     return pd.api.types.is_numeric_dtype(column.dtype)
@@ -376,9 +415,26 @@ def _is_numeric(column: pd.Series) -> bool:
 def target_values(
     column: pd.Series, path: Path, task: Task, source: TableSource, written: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Give the values of the target column: labels (bool, int64, uint64 or text) or float64.
+    """The values of the target column, checked.
 
-    written : its text, as labels are; None of a column of numbers
+    Parameters
+    ----------
+    column : Series
+    path : Path
+    task : {"classification", "regression"}
+    source : TableSource
+    written : object array or None
+        The column's text, as labels are written; None for a column of numbers.
+
+    Returns
+    -------
+    array
+        Labels (bool, int64, uint64 or text), or float64 for a regression.
+
+    Raises
+    ------
+    InputError
+        A label is missing, or a number is unusable.
     """
     missing = column.isna()
     if missing.any():
@@ -411,6 +467,7 @@ def target_values(
 
 
 def _task_of(column: pd.Series) -> Task:
+    """The task that a target suggests: few whole numbers, or no numbers, are classes."""
     is_amount = _is_numeric(column) and column.dtype.kind != "b"
     are_classes = column.nunique() <= FEW and are_whole(to_numbers(column)) if is_amount else True
     return "classification" if are_classes else "regression"
@@ -419,7 +476,13 @@ def _task_of(column: pd.Series) -> Task:
 def _labels(
     column: pd.Series, path: Path, source: TableSource, written: NDArray[Any] | None
 ) -> NDArray[Any]:
-    """Return labels as bool, integers or text; never as objects, which have no stable bytes."""
+    """Labels as bool, integers or text; never as objects, which have no stable bytes.
+
+    Raises
+    ------
+    InputError
+        A label is a number with a fraction, or too large to be exact.
+    """
     if written is not None and (column.dtype.kind != "f" or are_whole(column.to_numpy())):
         labels = written.astype(str)
         if all(_WHOLE.fullmatch(label) for label in np.unique(labels)):

@@ -1,4 +1,4 @@
-"""Words: those that mean a missing cell; names and values cut to one line, and common errors."""
+"""Words on tables: those that mean a missing cell, names and values in one line, common errors."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ import numpy as np
 
 from pipelines.errors import InputError, opt
 
-# Missing in a column of numbers alone, in any case: of offices, statistics and spreadsheets.
+# They mean missing in a column of numbers only, in any case: in offices, statistics, spreadsheets.
 SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
 SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
-SIGNS |= {"null", "nan", "<na>", "\\n"}  # of databases
+SIGNS |= {"null", "nan", "<na>", "\\n"}  # in databases
 SIGNS |= {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
 
 
 def short(value: object) -> str:
-    """Shorten a value to one line of about thirty characters at most."""
+    """A value in one line of about thirty characters at most."""
     return " ".join(reprlib.repr(value.item() if isinstance(value, np.generic) else value).split())
 
 
 def list_names(names: Iterable[object], most: int = 10) -> str:
-    """Return some names in one line."""
+    """The names in one line, at most ``most`` of them."""
     names = list(names)
     suffix = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(short(name) for name in names[:most]) or "nothing") + suffix
 
 
 def counted(n: int, word: str, words: str | None = None) -> str:
-    """Return a number with its noun: ``1 row``, ``1,200 rows``."""
+    """A number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{n:,} {word if n == 1 else words or word + 's'}"
 
 
 def reason_of(error: object) -> str:
-    """Return what an error says, in one line."""
+    """What an error says, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def unreadable(path: str | Path, why: object, parameter: str = "dataset") -> InputError:
-    """Return the error of a file that no reader takes."""
+    """The error of a file that no reader takes."""
     return InputError(
         f"{opt(parameter)} cannot be read: '{path}' is no valid {Path(path).suffix.lower()} file "
         f"({reason_of(why)}); repair it or write it again"
@@ -49,7 +49,7 @@ def unreadable(path: str | Path, why: object, parameter: str = "dataset") -> Inp
 
 
 def refuse_no_file(path: Path, suffixes: Iterable[str], parameter: str = "dataset") -> None:
-    """Raise InputError where a file is of no known kind, or not there.
+    """Raise InputError if a file has no known suffix, or does not exist.
 
     Parquet written in parts, as by Dask or Spark, is a folder.
     """

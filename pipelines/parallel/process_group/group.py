@@ -1,7 +1,7 @@
-"""Ranks that compute together: how they find each other, what they add up, how they end.
+"""Ranks that compute together: how they find each other, communicate, and end.
 
-Plain torch; ranks may be processes on many hosts or threads of one. Groups are made without
-torch's global one, so that a process that lost a process group can join the next.
+This is plain torch, without Dask; ranks may be processes on many hosts or threads of one process.
+torch's global group is not used, so that a process whose group broke can join the next one.
 """
 
 from __future__ import annotations
@@ -18,45 +18,47 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 if TYPE_CHECKING:
     import torch
 
-# Of a collective: a rank that waits longer has lost its process group.
+# A rank that waits longer in a collective has lost its process group.
 SECONDS = 30.0
-# Of finding each other: a process that has just started loads torch first.
+# For ranks to find each other: a process that has just started loads torch first.
 SECONDS_TO_JOIN = 120.0
 LOOPBACK = "127.0.0.1"
 
 
 class ProcessGroupError(RuntimeError):
-    """A rank is gone, or was told to stop; the process is well.
+    """A rank was lost, or the group was told to stop; this process itself is well.
 
     Attributes
     ----------
-    kept : what the work wants to be remembered, or None
+    kept : object or None
+        What the work on this rank hands to the next process group, such as a checkpoint.
     """
 
     kept: Any = None
 
 
 class ProcessGroup:
-    """One rank's handle of a process group.
+    """One rank's handle of a process group; made by ``join``.
 
     Attributes
     ----------
     rank, n_ranks : int
+        This rank, from 0, and the number of ranks.
     device : str
-        torch's name of where its tensors are: ``cpu`` (gloo) or ``cuda`` (nccl).
+        torch's name of the device of the tensors: ``cpu`` (gloo) or ``cuda`` (nccl).
     """
 
-    _as_torch: ClassVar[list[Any]] = []  # the backend that torch is given next
+    _as_torch: ClassVar[list[Any]] = []  # the backend that ``as_torch`` hands to torch
 
     def __init__(self, rank: int, n_ranks: int, device: str, backend: Any = None) -> None:
         self.rank, self.n_ranks, self.device = rank, n_ranks, device
         self._backend, self._store = backend, None
         self._broken = threading.Event()
         self._parts: list[ProcessGroup] = []
-        self._join_options: dict[str, Any] = {}  # it was joined, and its parts are
+        self._join_options: dict[str, Any] = {}  # keywords of ``join``, for parts of the group
         self._spans: list[float] = []  # seconds of each collective since the last tally
-        # Sums that are not waited for yet, each with the backend: that is closed when nothing has
-        # it any more, which takes until they end, so by the thread that computes.
+        # Sums in flight, each with its backend. A backend is closed when its last reference goes:
+        # held here, it outlives its sums and is closed by the thread that computes.
         self._begun: list[tuple[Any, Any]] = []
 
     @classmethod
@@ -72,25 +74,38 @@ class ProcessGroup:
         seconds: float = SECONDS,
         stopped: Callable[[], bool] = lambda: False,
     ) -> ProcessGroup:
-        """Wait until all ranks are there, and have shown that they are this run's.
+        """Wait until all ranks have joined, and proved that they belong to this run.
 
         Parameters
         ----------
-        store : torch.distributed.Store, the same for all ranks
-        secret : that ranks of this group have, and nobody else
-        host : address by which this rank is to be reached; it listens on no other
-        seconds : that a collective may take
-        stopped : asked meanwhile, whether there is no use in waiting
+        store : torch.distributed.Store
+            The same for all ranks.
+        rank, n_ranks : int
+        secret : bytes
+            Known to the ranks of this group alone.
+        device : str, default "cpu"
+            torch's name of the device.
+        host : str, default "127.0.0.1"
+            The address at which other ranks reach this one; it listens on no other.
+        seconds : float, default 30
+            The longest time that a collective may take.
+        stopped : function, optional
+            Called while waiting; true ends the wait.
+
+        Returns
+        -------
+        ProcessGroup
 
         Raises
         ------
         ProcessGroupError
-            They were not all there in time, or one does not have the secret.
+            Not all ranks joined in time, or one does not have the secret.
         """
         if n_ranks == 1:
             return cls(rank, n_ranks, device)
         try:
-            # A barrier of our own: where one is missing, nobody begins to wait for its sockets.
+            # A barrier before torch's own: if a rank is missing, nobody begins to wait for its
+            # sockets.
             store.set(f"here {rank}", b"")
             deadline = time.monotonic() + SECONDS_TO_JOIN
             while not store.check([f"here {member}" for member in range(n_ranks)]):
@@ -99,18 +114,18 @@ class ProcessGroup:
                 time.sleep(0.05)
             limit = timedelta(seconds=seconds)
             backend = _backend(store, rank, n_ranks, device, host, limit)
-            if device == "cpu":  # nccl takes connections from holders of rank 0's identifier alone
+            if device == "cpu":  # nccl accepts only peers that have rank 0's identifier
                 _refuse_strangers(backend, rank, n_ranks, secret)
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
             raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
         group = cls(rank, n_ranks, device, backend)
-        group._store = store  # torch calls the methods of a store that Python must keep
+        group._store = store  # torch calls its methods later, and does not keep the Python object
         group._join_options = {"secret": secret, "device": device, "host": host, "seconds": seconds}
         group._join_options["stopped"] = stopped
         return group
 
     def part(self, ranks: Sequence[int]) -> ProcessGroup:
-        """A group of some ranks, this one among them; each of them calls this."""
+        """A subgroup of these ranks, of which this is one; each of them must make the call."""
         from torch._C._distributed_c10d import PrefixStore
 
         self.check()
@@ -124,9 +139,9 @@ class ProcessGroup:
 
     @contextmanager
     def as_torch(self) -> Iterator[Any]:
-        """Be torch's global group, for parts of torch that take no other.
+        """In this context the group is torch's global group, for parts of torch that need one.
 
-        The sockets stay those of this group. A process can be in one such at a time.
+        It keeps its connections. A process can have one global group at a time.
         """
         import torch.distributed as torch_distributed
         from torch._C._distributed_c10d import HashStore
@@ -149,42 +164,45 @@ class ProcessGroup:
             self._as_torch.clear()
 
     def sum(self, tensor: torch.Tensor) -> None:
-        """Add up a tensor over all ranks, in place.
+        """Sum a tensor over all ranks, in place.
 
         Raises
         ------
         ProcessGroupError
-            A rank is gone, or the process group was told to stop.
+            A rank was lost, or the process group was told to stop.
         """
         self._collective("allreduce", tensor)
 
     def begin_sum(self, tensor: torch.Tensor) -> None:
-        """Begin to add up a tensor, in place; it is there once the next ``sum`` returns."""
+        """Begin to sum a tensor, in place; it is done when the next ``sum`` returns."""
         self._begin("allreduce", tensor)
 
     def mean(self, tensor: torch.Tensor) -> None:
-        """Average a tensor over all ranks, in place; raises as ``sum``."""
+        """Average a tensor over all ranks, in place; raises as ``sum`` does."""
         self.sum(tensor)
         tensor /= self.n_ranks
 
     def broadcast(self, tensor: torch.Tensor) -> None:
-        """Give all ranks rank 0's tensor; raises as ``sum``."""
+        """Copy rank 0's tensor to all ranks, in place; raises as ``sum`` does."""
         self._collective("broadcast", tensor)
 
     def check(self) -> None:
-        """Raise ProcessGroupError if this rank was told to stop; without communication."""
+        """Raise ProcessGroupError if this rank was told to stop; it does not communicate."""
         if self._broken.is_set():
             self._begun.clear()
             raise ProcessGroupError("the process group was told to stop")
 
     def tally(self) -> tuple[float, float]:
-        """Return seconds of communicating and of waiting, in collectives since the last call.
+        """Seconds of communication and of waiting in the collectives since the last call.
 
-        Of sums that were begun before a collective those in which it waits for them are counted:
-        then this rank can do nothing else.
+        All ranks leave a collective together. So the time of the rank that entered last, the
+        shortest of all, is communication; whatever another rank spent beyond that, it waited. No
+        clocks are compared between ranks. Of sums begun earlier only the time is counted in which a
+        later collective waits for them, as this rank can compute nothing then.
 
-        All ranks leave a collective together: its cost is the time of the rank that came last,
-        the least of all; what another spent more in it, that one waited. No clocks are compared.
+        Returns
+        -------
+        communication, wait : float
         """
         import torch
         from torch.distributed import AllreduceOptions, ReduceOp
@@ -202,20 +220,20 @@ class ProcessGroup:
         return communicating, float(own_spans.sum()) - communicating
 
     def abort(self) -> None:
-        """Leave the group, from any thread: the next collective, or check, raises.
+        """Leave the group, from any thread: the next collective or ``check`` raises.
 
-        The sockets close as soon as no collective of this rank uses them, which the others
-        notice at once: theirs raise too.
+        The connections close as soon as no collective of this rank uses them. The other ranks
+        notice that at once, and their collectives raise, too.
         """
         self._broken.set()
         for part in self._parts:
             part.abort()
         backend, self._backend = self._backend, None
         if backend is not None and self.device != "cpu":
-            backend.abort()  # of gloo it interrupts nothing
+            backend.abort()  # gloo's interrupts nothing
 
     def _collective(self, name: str, tensor: torch.Tensor, *options: Any) -> None:
-        """Run a collective; return once its result can be used, and those begun before."""
+        """Run a collective, and wait for it and those begun before until results can be used."""
         began = self._now()
         self._begin(name, tensor, *options)
         if not self._begun:
@@ -223,8 +241,8 @@ class ProcessGroup:
         try:
             for _, work in self._begun:
                 work.wait()
-            # Of a collective that was aborted here NCCL's device has a part of the sum, and wait()
-            # does not raise: the host waits for the device, and knows before the sum is used.
+            # A collective of nccl that is aborted leaves a part of the sum on the device, and
+            # wait() does not raise. So the host waits for the device before the sum is used.
             seconds = self._seconds_since(began)
         except RuntimeError as error:
             self._fail(error)
@@ -248,7 +266,7 @@ class ProcessGroup:
         raise ProcessGroupError(str(error).splitlines()[0]) from None
 
     def _now(self) -> Any:
-        """A point in time: of the host, or that at which the device has done its queued work."""
+        """The time now; on a GPU an event at the end of the work that is queued."""
         if self.device == "cpu":
             return time.perf_counter()
         import torch
@@ -258,7 +276,7 @@ class ProcessGroup:
         return event
 
     def _seconds_since(self, began: Any) -> float:
-        """Seconds between a point and the last of what is queued, for which the host waits."""
+        """Seconds from a point of ``_now`` to the end of the queued work, which is waited for."""
         end = self._now()
         if self.device == "cpu":
             return float(end - began)
@@ -269,26 +287,32 @@ class ProcessGroup:
 def _backend(store: Any, rank: int, n_ranks: int, device: str, host: str, limit: timedelta) -> Any:
     import torch.distributed as torch_distributed
 
-    dist: Any = torch_distributed  # its stubs lack what gloo's options are made of
+    dist: Any = torch_distributed  # its stubs lack gloo's options
     if device != "cpu":
-        # Else nccl listens on every interface that is up.
+        # Otherwise nccl listens on every interface that is up.
         os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface_of(host)}")
-        # wait() raises where a rank is lost. Else a thread of torch's acts on it, as
+        # With this, wait() raises if a rank is lost. Otherwise a thread of torch acts as
         # TORCH_NCCL_ASYNC_ERROR_HANDLING says: 3, the default, and 1 end the process, 2 aborts
-        # unseen and leaves a part of the sum, 0 waits for ever.
+        # silently and leaves a part of the sum, 0 waits for ever.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = limit
         return dist.ProcessGroupNCCL(store, rank, n_ranks, options)
     options = dist.ProcessGroupGloo._Options()
     options._timeout = limit
-    # Else gloo listens on the address that the host's name has, which may be none.
+    # Otherwise gloo listens on the address of the host's name, which may have none.
     options._devices = [dist.ProcessGroupGloo.create_device(hostname=host)]
     return dist.ProcessGroupGloo(store, rank, n_ranks, options)
 
 
 def interface_of(host: str) -> str:
-    """Return the name of this machine's network interface that has an address."""
+    """The name of this machine's network interface with this address.
+
+    Raises
+    ------
+    OSError
+        No interface has it.
+    """
     import psutil
 
     for name, addresses in psutil.net_if_addrs().items():
@@ -298,9 +322,10 @@ def interface_of(host: str) -> str:
 
 
 def _refuse_strangers(backend: Any, rank: int, n_ranks: int, secret: bytes) -> None:
-    """Let the other end of every connection show the secret, and show it there.
+    """Exchange proofs of the secret over every connection, and refuse a peer without it.
 
-    gloo takes whoever connects to its port first and names the right number.
+    gloo itself accepts whoever connects to its port first with the number of a rank. The proof is
+    an HMAC of both ranks' numbers, so that it cannot be replayed on another connection.
     """
     import torch
 

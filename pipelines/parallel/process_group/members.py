@@ -1,4 +1,4 @@
-"""Process groups on a Dask cluster: ranks bound to workers, ended together when one is lost."""
+"""Process groups on a Dask cluster: one rank on each worker, all ended when one is lost."""
 
 from __future__ import annotations
 
@@ -28,36 +28,41 @@ from pipelines.run.errors import RunStopped
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# What programs of one's own use; the rest is ours.
+# For users' programs; the other names are internal.
 __all__ = ["rendezvous", "run_process_group"]
 
 Message = Mapping[str, Any]
-# work(shared, argument, group, tell): the same on each rank; tell sends a dict to the client.
+# work(shared, argument, group, send), called on each rank; what rank 0 sends reaches the client.
 Work = Callable[[Any, Any, ProcessGroup, Callable[[Message], None]], Any]
 
-SECONDS_TO_ANSWER = 3.0  # of a worker that is to join
-SECONDS_TO_FETCH = 10.0  # what a rank gave, where the scheduler says that it has ended
-SECONDS_TO_STOP = 3.0  # of a rank that was told to
-SECONDS_TO_LOOK = 0.2
-SECONDS_TO_LOOK_AGAIN = 0.2
-SECONDS_FOR_A_REPLACEMENT = 5.0
+SECONDS_TO_ANSWER = 3.0  # for a worker, before it is left out of the group
+SECONDS_TO_FETCH = 10.0  # for the result of a rank that has ended by the scheduler's word
+SECONDS_TO_STOP = 3.0  # for ranks that were told to stop, before the group counts as ended
+SECONDS_TO_LOOK = 0.2  # between looks at the ranks of a running group
+SECONDS_TO_LOOK_AGAIN = 0.2  # before the second look of ``lost_ranks``
+SECONDS_FOR_A_REPLACEMENT = 5.0  # after a loss, for another worker to come
 
-# In a worker's process: the group of each of its ranks.
+# In a worker's process: the group of its rank by token, and the tokens of groups told to stop.
 _joined: dict[str, ProcessGroup] = {}
 _stopped: set[str] = set()
 
 
 @dataclass(frozen=True)
 class GroupEnd:
-    """The end of a process group: the ranks' results, or why there are none.
+    """The end of a process group: its result, or why it broke.
 
     Attributes
     ----------
-    result : what the work gave on rank 0; None where the process group broke
-    lost : why it broke, or None
-    detected : when that was seen, in Unix seconds
-    kept : what ranks that are left remember of a process group that broke
-    members : addresses of the workers, by rank
+    result : object
+        What the work returned on rank 0; None if the process group broke.
+    lost : str or None
+        Why it broke.
+    members : list of str
+        Addresses of the workers, by rank.
+    detected : float
+        When the loss was noticed, in Unix seconds.
+    kept : list
+        What surviving ranks hand to the next process group: ``ProcessGroupError.kept`` of each.
     """
 
     result: Any
@@ -68,11 +73,21 @@ class GroupEnd:
 
 
 class Meeting(NamedTuple):
-    """What all ranks of a process group are told.
+    """What every rank of a process group needs to know to join it.
 
-    token : names the group on the scheduler
-    secret : by which ranks know each other
-    device, threads : torch's name of the device; of each rank
+    Attributes
+    ----------
+    token : str
+        Identifies the group on the scheduler.
+    secret : bytes
+        By which ranks recognise each other.
+    on_one_host : bool
+        Whether they can communicate over the loopback interface.
+    n_ranks : int
+    device : str
+        torch's name of the device.
+    threads : int
+        Of each rank.
     """
 
     token: str
@@ -84,7 +99,10 @@ class Meeting(NamedTuple):
 
 
 def rendezvous(client: Client) -> list[str]:
-    """Return the addresses of the workers that answer now."""
+    """The sorted addresses of the workers that answer within a few seconds.
+
+    A worker that the scheduler knows may be dead or busy; it is asked by a task of high priority.
+    """
     from distributed import wait
 
     addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
@@ -114,16 +132,30 @@ def rendezvous(client: Client) -> list[str]:
 def wait_for_members(
     client: Client, n_wanted: int, seconds: float, wait_for_queued: bool = False
 ) -> list[str]:
-    """Wait until that many workers answer; or fewer, after a time in which no more came.
+    """Wait until enough workers answer, or fewer after a time.
 
-    Where the group is to be ``whole``, jobs that wait in a queue are waited for, however long.
-    Where none is left, as after the death of all, the time begins with the first: the others are
-    seldom far behind, and a process group of one would stay one.
+    If no worker is left, as after the death of all, the time begins when the first one answers: the
+    others are seldom far behind, and a process group of one would stay one.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    n_wanted : int
+        How many workers are enough.
+    seconds : float
+        After this time fewer are enough.
+    wait_for_queued : bool, default False
+        Whether jobs that wait in a batch queue are waited for, however long.
+
+    Returns
+    -------
+    list of str
+        Addresses, at most ``n_wanted``.
 
     Raises
     ------
     RunStopped
-        No worker is left and none came.
+        No worker is left and none came, or the cluster cannot be reached.
     """
     from pipelines.run.tasks import SECONDS_FOR_A_WORKER
 
@@ -158,29 +190,41 @@ def run_process_group(
 ) -> GroupEnd:
     """Run ``work`` on each of these workers at once, as one process group.
 
-    All ranks begin or none does. Where a worker dies, or a rank loses the others, all ranks are
+    All ranks begin or none does. If a worker dies, or a rank loses the others, all ranks are
     stopped, and this returns when they have ended or some seconds have passed.
 
     Parameters
     ----------
-    client : of the cluster
-    members : workers by rank, of ``rendezvous``
-    work : module-level function, see ``Work``
-    shared : scattered; large and the same for all process groups of a run
-    argument : the same for all ranks of this process group; scattered too
-    on_message : called in this thread with what rank 0 tells
-    device, threads : torch's name of the device; of each rank
+    client : distributed.Client
+    members : list of str
+        Addresses of workers by rank, as ``rendezvous`` gives them.
+    work : function
+        At module level; see ``Work``.
+    shared : object
+        Scattered to the workers; large, and the same for all process groups of a run.
+    argument : object
+        The same for all ranks of this process group; scattered, too.
+    on_message : function
+        Called in this thread with each message of rank 0.
+    device : str, default "cpu"
+        torch's name of the device.
+    threads : int, default 1
+        Of each rank.
+
+    Returns
+    -------
+    GroupEnd
 
     Raises
     ------
     Exception
-        What ``work`` raised on a rank, other than for the loss of another.
+        What ``work`` raised on a rank, unless that was for the loss of another.
     """
     token, on_one_host = uuid.uuid4().hex[:12], len(hosts_of(members)) == 1
     secret = secrets.token_bytes(32)
     meeting = Meeting(token, secret, on_one_host, len(members), device, threads)
     futures: list[Future] = []
-    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # by way of the scheduler, in order
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # in order, by the scheduler
     client.subscribe_topic(_topic(token), lambda event: messages.put(event[1]))
 
     def deliver() -> None:
@@ -192,7 +236,7 @@ def run_process_group(
         try:
             first = members[:1]
             shared_data, argument_data = scatter(client, values, workers=first, timeout=SECONDS)
-        except (OSError, RuntimeError) as error:  # the worker died meanwhile
+        except (OSError, RuntimeError) as error:  # the first worker has died meanwhile
             return GroupEnd(None, f"the data did not arrive ({error})", members)
         submit = partial(client.submit, _rank, work, shared_data, argument_data, meeting)
         task_options = {"retries": 0, "priority": 100, "pure": False}
@@ -223,7 +267,7 @@ def run_process_group(
                     if lost_members
                     else next(iter(broken), None)
                 )
-                if loss_reason is not None:  # the others have a bounded time from now on
+                if loss_reason is not None:  # from now on the others have a limited time
                     detected, deadline = time.time(), time.monotonic() + SECONDS_TO_STOP
                     _abort(client, members, token)
             if len(ends) + len(lost_members) >= len(members) or time.monotonic() > deadline:
@@ -232,7 +276,7 @@ def run_process_group(
         for end in ends.values():
             if "error" in end:
                 raise end["error"]
-        deliver()  # what a rank told comes before what it gave
+        deliver()  # a rank's messages come before its result
         if loss_reason is None:
             return GroupEnd(ends[0]["result"], None, members)
         kept_states = [end["kept"] for end in ends.values() if end.get("kept") is not None]
@@ -250,12 +294,12 @@ def _topic(token: str) -> str:
 
 
 def hosts_of(members: Sequence[str]) -> set[str]:
-    """Return the hosts of workers, from their addresses."""
+    """The hosts in the addresses of workers; loopback for workers in this process."""
     return {urlsplit(address).hostname or LOOPBACK for address in members}
 
 
 def _end_of(future: Future) -> Any:
-    """Return a rank's result, or why there is none; an error of the work is kept apart."""
+    """A rank's result, or why the group broke, or under ``error`` what the work raised."""
     try:
         error = future.exception(timeout=SECONDS_TO_FETCH) if future.status == "error" else None
         if error is None:
@@ -270,10 +314,10 @@ def _end_of(future: Future) -> Any:
 
 
 def lost_ranks(client: Client, members: Sequence[str]) -> list[str]:
-    """Return the members whose workers are gone, in two looks one after the other.
+    """The members whose workers are lost, by two looks a moment apart.
 
-    What a client knows of its workers it also asks for in the background, and an answer from
-    before a worker came may arrive after one that has it.
+    A client also asks for its workers in the background, and an answer from before a worker came
+    may arrive after one that has it. One look could take a worker for lost that is well.
     """
     lost_members = list(members)
     for pause in (0.0, SECONDS_TO_LOOK_AGAIN):
@@ -285,7 +329,7 @@ def lost_ranks(client: Client, members: Sequence[str]) -> list[str]:
 
 
 def _abort(client: Client, members: list[str], token: str) -> None:
-    """Tell the ranks that are left to stop; those that do not answer are not waited for."""
+    """Tell the remaining ranks to stop, without waiting for their answers."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     remaining = [member for member in members if member in workers]
     asyncio.run_coroutine_threadsafe(
@@ -294,10 +338,10 @@ def _abort(client: Client, members: list[str], token: str) -> None:
 
 
 def _scheduler_store(worker: Any, token: str) -> Any:
-    """Return a store of torch's whose keys are metadata of the scheduler.
+    """A store for torch whose keys are metadata of the scheduler.
 
-    What ranks tell each other to connect travels by Dask's connections, which are TLS where the
-    cluster is; torch's own ``TCPStore`` answers whoever reaches its port.
+    So what ranks exchange to connect travels over Dask's connections, which use TLS if the cluster
+    does; torch's own ``TCPStore`` answers whoever reaches its port.
     """
     from distributed.utils import sync
     from torch._C._distributed_c10d import Store
@@ -350,7 +394,7 @@ def _rank(
         return {"result": work(shared.shared, argument.shared, group, send)}
     except ProcessGroupError as error:
         if token in _joined:
-            _joined[token].abort()  # the others notice now, not when they run out of time
+            _joined[token].abort()  # so that the others notice now, not at their time limit
         return {"broken": str(error), "kept": error.kept}
     finally:
         torch.set_num_threads(threads_before)
@@ -359,7 +403,7 @@ def _rank(
 
 
 def _stop(token: str) -> None:
-    """Stop the rank; runs beside it, in the worker's event loop."""
+    """Stop this worker's rank of a group; it runs in the worker's event loop, beside the rank."""
     _stopped.add(token)
     if token in _joined:
         _joined[token].abort()

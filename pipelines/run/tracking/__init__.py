@@ -1,4 +1,4 @@
-"""Loggers of runs: where a run is logged beside its folder; one file each.
+"""Loggers, which log a run to a tracker beside its folder; each is one file.
 
 A logger of another package is a subclass of ``RunLogger`` that is found by its entry point in the
 group ``pleasingly.loggers``.
@@ -33,12 +33,20 @@ LOGGERS = Extensions(
 def loggers_of(
     options: RunOptions, typed_names: Collection[str], echo: Echo
 ) -> dict[str, RunLogger]:
-    """Make the loggers of a run, by their names and targets, which check what they need.
+    """The loggers of a run, by their names and targets; each checks what it needs.
 
     Parameters
     ----------
-    typed : options that were given to this session. Of a resumed run the others are recorded: they
-        cannot keep it from going on, and an address, which may be anyone's, must be given again.
+    options : RunOptions
+    typed_names : collection of str
+        Options that were typed in this session. Those of a resumed run that were not are from its
+        record: they do not keep the run from going on, and a recorded address, which may be
+        anyone's, must be typed again.
+    echo : function of one line of text
+
+    Returns
+    -------
+    dict of str to RunLogger
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What loggers are told of a run, all of it from ``run.json``, the journal and the folder."""
+"""What loggers get to know of a run, all of it from ``run.json``, the journal and the folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipelines.run_folder.rows import Metric, Row
 # Options of the session, or of this machine, rather than of the experiment.
 LEFT_OUT = {"results", "resume", "accept_changed", "dry_run", "quiet", "data_dir", "dashboard"}
 LEFT_OUT |= {field.name for field in fields(TrackingOptions)}
-# Numbers of run.json that say nothing of the answer.
+# Numbers of run.json that are no part of the answer.
 NO_METRICS = {"seed", "session_began", "ratio", "n_splits", "stages"}
 OF_BEST = {
     "score_mean": "best_cv_score",
@@ -43,7 +43,11 @@ def start_of(folder: Path, record: Mapping[str, Any], options_class: type[RunOpt
 
     Parameters
     ----------
-    kind : dataclass of the command's options
+    folder : Path
+    record : mapping
+        ``run.json``.
+    options_class : type
+        The dataclass of the command's options.
     """
     options, dataset, cluster = record["options"], record["dataset"], record["cluster"]
     parameters: dict[str, Any] = {}
@@ -89,11 +93,11 @@ def _typed(value: Any) -> str:
 def answer_of(record: Mapping[str, Any]) -> tuple[dict[str, float], Parameters]:
     """The metrics of ``run.json``, and the parameters of its best candidate; none before the end.
 
-    Metrics are its numbers under their names, and ``best_cv_score``, ``nested_cv_score``,
-    ``baseline_test_error`` and ``test_SCORER`` for those that stand deeper.
+    Metrics are its numbers under their own names. Numbers of nested entries are ``best_cv_score``,
+    ``nested_cv_score``, ``baseline_test_error``, ``test_SCORER`` and so on.
     """
     numbers = {name: value for name, value in record.items() if name not in NO_METRICS}
-    if "vote_test_error" in numbers:  # of an ensemble; runs of all commands then compare
+    if "vote_test_error" in numbers:  # of an ensemble, under the name that other commands have
         numbers["test_error"] = numbers["vote_test_error"]
     best = record.get("best") or {}
     for entries, prefixed in (
@@ -121,7 +125,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def artifacts_of(folder: Path, model_files: Iterable[str]) -> dict[str, list[Path]]:
-    """The files worth keeping elsewhere, by the folder they belong in."""
+    """The files of a run that a tracker keeps, by the folder in which they belong."""
     page = [folder / name for name in (names.REPORT, names.RECORD)]
     figures = sorted([*folder.glob("*.svg"), *folder.glob("*.png")])
     model = sorted({path for pattern in model_files for path in folder.glob(pattern)})
@@ -141,7 +145,7 @@ def conclusion_of(folder: Path) -> str:
 def record_metrics(
     row: type[Row], records: Iterable[Mapping[str, Any]], number: int
 ) -> Iterator[Metric]:
-    """Yield what is logged of records of the journal, whose first row has that number."""
+    """The metrics of journal records; the first row of these has the given number."""
     for record in records:
         ended = record["started"] + record["seconds"]
         for entries in record["rows"]:
@@ -169,7 +173,7 @@ def scored_candidates(row: type[Row], records: Sequence[Mapping[str, Any]]) -> l
     candidates = []
     for name, of_folds in metrics.items():
         by_name: dict[str, dict[int, float]] = {}
-        for metric in of_folds:  # of a fit that was made again the last
+        for metric in of_folds:  # the last of a fit that was repeated
             by_name.setdefault(metric.name, {})[metric.step] = metric.value
         means = {
             f"cv_{metric.removeprefix('fold_')}": fmean(values.values())

@@ -1,4 +1,4 @@
-"""Loggers beside a session: each on a thread of its own, and none can disturb the run."""
+"""The loggers of a session, each on a thread of its own; none can disturb the run."""
 
 from __future__ import annotations
 
@@ -19,19 +19,34 @@ from pipelines.run_folder.record import TrackerMetadata
 from pipelines.run_folder.rows import Metric, Row
 
 SECONDS_BETWEEN = 2.0  # two batches of metrics
-SECONDS_UNTIL_AGAIN = 30.0  # after one that was not taken
-SECONDS_TO_FINISH = 600.0  # that a run waits at most for a logger to take its end
-SECONDS_TO_STOP = 20.0  # the same of one that is told to end, as by a queue that soon kills it
+SECONDS_UNTIL_AGAIN = 30.0  # after a batch that failed
+SECONDS_TO_FINISH = 600.0  # that a finished run waits for its loggers, at most
+SECONDS_TO_STOP = 20.0  # that a stopped run waits, as a queue may soon kill it
 
 
 class LoggerThread(threading.Thread):
-    """Calls one logger, and takes the rows that are new from the journal.
+    """Calls one logger, with the new rows of the journal.
+
+    Parameters
+    ----------
+    name : str
+        The name of the logger.
+    logger : RunLogger
+    start : RunStart
+    n_records : int
+        Number of journal records that earlier sessions have logged.
+    read : function of a number of journal records
+        Returns the number of all records, and the metrics of those after so many.
+    say : function of one line of text
 
     Attributes
     ----------
-    state : what ``begin`` gave; None before, and if it failed
-    n_records : records of the journal that were logged
-    is_whole : whether the end was logged, too
+    state : mapping or None
+        What ``begin`` returned; None before, and if it failed.
+    n_records : int
+        Number of journal records that were logged.
+    is_whole : bool
+        Whether the end of the run was logged, too.
     """
 
     def __init__(
@@ -74,16 +89,16 @@ class LoggerThread(threading.Thread):
             self._warn(error)
 
     def tell(self, metrics: Sequence[Metric]) -> None:
-        """Take metrics that are not in the journal yet."""
+        """Add metrics that are not in the journal yet."""
         self._live.extend(metrics)
 
     def end(self, end: Callable[[], RunEnd]) -> None:
-        """Log what is left, and then the end."""
+        """Let the thread log what is left, and then the end; ``end`` returns what that is."""
         self._end = end
         self._ended.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait so long for the end."""
+        """Wait for the end of the thread, and warn if it takes longer."""
         self.join(seconds)
         if self.is_alive():
             self._warn(TimeoutError(f"no answer in {seconds:.0f} s"))
@@ -124,9 +139,17 @@ class Tracking:
 
     Parameters
     ----------
-    row, model_files : what the command declares of its journal and of its model
-    loggers : by their names and targets
-    with_candidates : whether each candidate is logged, too
+    row : type
+        The schema of the rows in the journal.
+    model_files : sequence of str
+        Patterns of the files of the model.
+    folder : RunFolder
+    journal : Journal
+    loggers : mapping of str to RunLogger
+        By their names and targets.
+    echo : function of one line of text
+    with_candidates : bool, default False
+        Whether each candidate is logged as a run, too, once the run is finished.
     """
 
     def __init__(
@@ -146,11 +169,12 @@ class Tracking:
         self._recorded_loggers = set[str]()
 
     def begin(self, options: type[Any]) -> None:
-        """Begin to log, in the place where an earlier session of this run did.
+        """Begin to log, to the same run of the tracker as earlier sessions.
 
         Parameters
         ----------
-        options : dataclass of the command's
+        options : type
+            The dataclass of the command's options.
         """
         if not self._loggers:
             return
@@ -169,14 +193,14 @@ class Tracking:
             self._threads[key] = thread
 
     def keep(self) -> None:
-        """Write down where the run is logged, as soon as that is known: a kill may come."""
+        """Record where the run is logged as soon as that is known, as the run may be killed."""
         begun_loggers = {key for key, thread in self._threads.items() if thread.state is not None}
         if not begun_loggers <= self._recorded_loggers:
             self._keep()
             self._recorded_loggers = begun_loggers
 
     def tell(self, row: Mapping[str, Any]) -> None:
-        """Log a row at once that the journal has later, with others of its task."""
+        """Log a row at once; the journal gets it later, with the others of its task."""
         if self._threads:
             now = time.time()
             metrics = [metric._replace(time=now) for metric in self._row.metrics(row, 0)]
@@ -215,7 +239,7 @@ class Tracking:
         return {key: TrackerMetadata.model_validate(entry) for key, entry in trackers.items()}
 
     def _keep(self) -> None:
-        """Write down where the run is logged, and how much of it."""
+        """Record in ``run.json`` where the run is logged, and how much of it."""
         trackers = dict(self._folder.record.get("trackers", {}))
         is_finished = self._folder.record.get("status") == "finished"
         for key, thread in self._threads.items():
@@ -227,7 +251,7 @@ class Tracking:
             self._folder.update(trackers=trackers)
 
     def _read(self, n_logged: int) -> tuple[int, list[Metric]]:
-        """The number of records in the journal, and the metrics of those that are new."""
+        """The number of records in the journal, and the metrics of those not logged yet."""
         records = self._journal.records[:]
         number = sum(len(record["rows"]) for record in records[:n_logged])
         metrics = description.record_metrics(self._row, records[n_logged:], number)

@@ -1,4 +1,4 @@
-"""What a logger of runs is: three methods, with MLflow or another tracker behind them."""
+"""The interface of a logger of runs: three methods, for MLflow or any other tracker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ class RunStart:
 
     Attributes
     ----------
-    name : of its folder
-    command : as it is typed: ``svm-grid``
+    name : str
+        The name of the run folder.
+    command : str
+        As it is typed: ``svm-grid``.
     folder : Path
-    parameters : options that decide results or differ from their default, the data, versions;
-        nothing that is secret
-    tags : what describes the run beside them: commit, host, folder
-    data : its name, and the fingerprint of its content
-    state : what ``begin`` gave in an earlier session of this run; empty in the first
+    parameters : mapping of name to value
+        Options that decide results or differ from their default, the data, versions; nothing that
+        is secret.
+    tags : mapping of str to str
+        Further descriptions of the run: commit, host, folder.
+    data : (str, str)
+        The name of the data, and the fingerprint of their content.
+    state : mapping of str to scalar
+        What ``begin`` returned in an earlier session of this run; empty in the first.
     """
 
     name: str
@@ -50,8 +56,10 @@ class CandidateLog:
     ----------
     name : str
     parameters : mapping of name to value
-    metrics : by fold, which is their step
-    means : over the folds; empty where a fit failed
+    metrics : sequence of Metric
+        Scores of single folds; the fold is the step.
+    means : mapping of str to float
+        Means over the folds; empty if a fit failed.
     """
 
     name: str
@@ -66,13 +74,19 @@ class RunEnd:
 
     Attributes
     ----------
-    status : ``finished``; ``killed`` on request; ``failed`` for any other reason
-    metrics : of ``run.json``, such as ``best_cv_score`` and ``test_error``; finite
-    parameters : of the best candidate, ``best_C``
-    artifacts : files by the folder in which they belong: ``figures``, ``model``, and ``""`` for
-        the page and ``run.json``
-    conclusion : the answer in a sentence; empty where there is none
-    candidates : of a finished search, where they were asked for
+    status : {"finished", "killed", "failed"}
+        ``killed`` if the user stopped the run, ``failed`` for any other early end.
+    metrics : mapping of str to float
+        Finite numbers of ``run.json``, such as ``best_cv_score`` and ``test_error``.
+    parameters : mapping of name to value
+        Those of the best candidate, such as ``best_C``.
+    artifacts : mapping of str to sequence of Path
+        Files by the folder in which they belong: ``figures``, ``model``, and ``""`` for the page
+        and ``run.json``.
+    conclusion : str
+        The answer in a sentence; empty if there is none.
+    candidates : sequence of CandidateLog
+        Those of a finished search, if they were asked for.
     """
 
     status: Status
@@ -88,20 +102,19 @@ class RunLogger(ABC):
 
     A logger is made on the main thread, before data are read. All later calls come from one other
     thread, in this order: ``begin`` once, ``log`` any number of times, ``finish`` once. They may
-    take their time, as the run does not wait for them but at its beginning and end, and may raise
-    any error: the run says it in one line, and goes on. What ``log`` did not take is given to it
-    again.
+    take their time, as the run waits for them only at its end. They may raise any error: the run
+    prints it in one line, and goes on. Metrics with which ``log`` failed are passed to it again.
 
     Parameters
     ----------
     target : str
-        What stands behind the name in ``--log-to NAME:TARGET``; empty for none.
+        What follows the name in ``--log-to NAME:TARGET``; empty for none.
 
     Raises
     ------
     InputError
         The run cannot be logged: a package is missing, a server does not answer, the target is
-        wrong. Nothing was begun; a dry run asks for no more than this, so nothing may be written.
+        wrong. Nothing was begun. A dry run makes the logger, too, so nothing may be written here.
     """
 
     def __init__(self, target: str = "") -> None:
@@ -113,19 +126,20 @@ class RunLogger(ABC):
 
         Returns
         -------
-        what ``run.json`` keeps, for a later session to go on; nothing secret. Its entry ``where``
-        is said on the terminal. Where the others are not those of ``start.state``, all rows are
-        logged anew.
+        mapping of str to scalar
+            The state that a later session needs to go on, kept in ``run.json``; nothing secret.
+            Its entry ``where`` is printed on the terminal. If the other entries differ from those
+            in ``start.state``, all rows are logged anew.
         """
 
     @abstractmethod
     def log(self, metrics: Sequence[Metric]) -> None:
-        """Log what is new, all of a few seconds at once.
+        """Log new metrics, those of a few seconds at once.
 
-        A metric may come a second time, with the same step, value and time, in a run that was
-        killed and resumed.
+        After a run was killed and resumed, a metric may come a second time, with the same step,
+        value and time.
         """
 
     @abstractmethod
     def finish(self, end: RunEnd) -> None:
-        """Log the answer and the files, and end the run; called for a run that stops early, too."""
+        """Log the answer and the files, and end the run; also called if the run stops early."""

@@ -1,4 +1,4 @@
-"""MLflow: a run of its own, with a child for each candidate where they are asked for."""
+"""MLflow: each run is an MLflow run, with a child for each candidate if they are asked for."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ EXPERIMENT = "pleasingly"  # where MLFLOW_EXPERIMENT_NAME names no other
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"  # in a folder, as `mlflow ui` has them
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 SECONDS_TO_ANSWER = 10
-# What MLflow takes at most: of a batch, and letters of a value.
+# Limits of MLflow: metrics and parameters of a batch, and letters of a value.
 MOST_METRICS, MOST_PARAMETERS, LONGEST = 1000, 100, 500
 NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 PARENT, NOTE = "mlflow.parentRunId", "mlflow.note.content"
-# An experiment opens with its runs where it is of this kind, and with traces of agents elsewhere.
+# MLflow opens an experiment of this kind with its runs, and any other with traces of agents.
 KIND, MODELS = "mlflow.experimentKind", "custom_model_development"
-CHILDREN = "pleasingly.candidates"  # a tag: whether they are there
+CHILDREN = "pleasingly.candidates"  # a tag: whether they were logged
 
 
 class MlflowLogger(RunLogger):
-    """See ``RunLogger``; the target is a tracking URI or a folder, by default MLflow's own.
+    """Logs to MLflow; the target is a tracking URI or a folder, by default MLflow's own.
 
-    A folder gets a database of SQLite, ``mlflow.db``, as MLflow itself makes one; one that is a
-    file store stays one. A run that is begun while the program has an active run of the same store
-    is a child of that.
+    In a folder the database is ``mlflow.db``, of SQLite, as MLflow itself has it; a folder that is
+    a file store stays one. If the program has an active MLflow run in the same store, the run
+    becomes a child of it.
     """
 
     def __init__(self, target: str = "") -> None:
@@ -51,7 +51,7 @@ class MlflowLogger(RunLogger):
         self._need("mlflow", "MLflow")
         import mlflow  # here, as two threads should not import at once
 
-        # MLflow's use of SQLAlchemy, of which nobody here can do anything.
+        # MLflow's own calls of SQLAlchemy warn, and nobody here can change them.
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"mlflow\.")
         self._folder: Path | None = None
         self._parent = self._experiment = ""
@@ -84,7 +84,7 @@ class MlflowLogger(RunLogger):
         else:
             self._client.update_run(run_id, status="RUNNING")
         self._experiment, self._run_id = run.info.experiment_id, run.info.run_id
-        # One that was logged cannot be changed.
+        # MLflow refuses to change a parameter that was logged.
         logged_parameters = run.data.params
         new_parameters = {
             name: value for name, value in start.parameters.items() if name not in logged_parameters
@@ -174,7 +174,7 @@ class MlflowLogger(RunLogger):
             self._client.log_inputs(run_id, [DatasetInput(data)])
 
     def _run(self, run_id: str) -> Any:
-        """The run of an earlier session; None where it was deleted meanwhile."""
+        """The MLflow run of an earlier session; None if it was deleted meanwhile."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -249,7 +249,7 @@ class MlflowLogger(RunLogger):
             self._need_database()
             return
         if parts.scheme in ("http", "https"):
-            # A server that is gone is not asked for minutes, unless the user says so.
+            # By default MLflow would retry for minutes on a server that is gone.
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
             os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
             self._check_server()
@@ -282,7 +282,7 @@ class MlflowLogger(RunLogger):
             ) from None
 
     def _look_for_parent(self) -> None:
-        """Find the program's own active run; MLflow has one for each thread."""
+        """Find the active MLflow run of this program; there is one for each thread."""
         for name in ("mlflow.store", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)  # each table that is made
         import mlflow

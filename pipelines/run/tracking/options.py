@@ -25,14 +25,14 @@ def _absolute(target: str) -> str:
 
 
 def _absolute_target(text: str) -> str:
-    """A logger and its target, of which a folder is made absolute."""
+    """A logger and its target as typed; a target that is a folder is made absolute."""
     name, _, target = text.partition(":")
     return f"{name}:{_absolute(target)}" if target and name in OF_FOLDERS else text
 
 
 @dataclass(frozen=True)
 class TrackingOptions:
-    """Loggers of a run."""
+    """Options on the loggers of a run."""
 
     group: ClassVar[str] = "run"
 
@@ -56,14 +56,14 @@ class TrackingOptions:
     )
 
     def targets(self) -> Iterator[tuple[str, str]]:
-        """Yield each logger with its target, ``mlflow:DIR``, after the option that names it."""
+        """Pairs of an option and the logger that it names with its target, as ``mlflow:DIR``."""
         if self.mlflow is not None:
             yield "mlflow", f"mlflow:{self.mlflow}"
         for key in self.log_to:
             yield "log_to", key
 
     def check(self) -> None:
-        """Refuse candidates that go nowhere."""
+        """Refuse to log candidates to MLflow if the run is not logged there."""
         names = {key.partition(":")[0] for _, key in self.targets()}
         if self.mlflow_candidates and "mlflow" not in names:
             raise InputError(

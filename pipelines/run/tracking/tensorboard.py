@@ -1,4 +1,4 @@
-"""TensorBoard: event files, a folder for each curve of several, so that they share a chart."""
+"""TensorBoard: event files, with a folder for each series, so that the series share a chart."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NOT_IN_FOLDERS = re.compile(r"[^\w\-.=, ]")
 
 
 class TensorBoardLogger(RunLogger):
-    """See ``RunLogger``; the target is TensorBoard's log directory, by default one in the run's.
+    """Logs to TensorBoard; the target is its log directory, by default one in the run's folder.
 
-    In a directory that is named each run has a folder of its name.
+    In a directory that is named as the target, each run has a folder of its name.
     """
 
     def __init__(self, target: str = "") -> None:

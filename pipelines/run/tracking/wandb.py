@@ -1,4 +1,4 @@
-"""Weights & Biases: a run of a project, online or offline as its own settings say."""
+"""Weights & Biases: each run is a run of a project, online or offline as W&B's settings say."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EXIT_CODES = {"finished": 0, "failed": 1, "killed": 255}
 
 
 class WandbLogger(RunLogger):
-    """See ``RunLogger``; the target is ``PROJECT`` or ``ENTITY/PROJECT``.
+    """Logs to Weights & Biases; the target is ``PROJECT`` or ``ENTITY/PROJECT``.
 
-    Its files are in the run's folder where ``WANDB_DIR`` names no other. Nothing is sent of the
-    environment, the code or the machine.
+    Its files are in the folder of the run unless ``WANDB_DIR`` names another. Nothing about the
+    environment, the code or the machine is sent.
     """
 
     def __init__(self, target: str = "") -> None:
@@ -62,7 +62,7 @@ class WandbLogger(RunLogger):
             job_type=start.command,
             dir=os.environ.get("WANDB_DIR") or str(start.folder.absolute()),
             config={**start.parameters, **{f"run.{name}": tag for name, tag in start.tags.items()}},
-            reinit="create_new",  # beside one that the program has
+            reinit="create_new",  # beside a W&B run that the program may have
             settings=wandb.Settings(
                 silent=True,
                 console="off",
@@ -107,7 +107,7 @@ class WandbLogger(RunLogger):
 
 
 def _is_logged_in() -> bool:
-    """Whether there is a key; nobody is asked for one, as a run may have no terminal."""
+    """Whether there is an API key; W&B must not ask for one, as a run may have no terminal."""
     import wandb
 
     try:

@@ -19,7 +19,7 @@ from pipelines.errors import InputError
 from pipelines.run.groups import RunOptions
 from pipelines.run.tracking import engine, loggers_of
 from pipelines.run.tracking.description import answer_of, logged_parameters
-from pipelines.testing.loggers import check_logger
+from pipelines.testing import LoggerContract
 from tests.command_runs import said_by
 
 SMALL = ["--limit", "150", "--n-c", "2", "--n-gamma", "2", "--folds", "2"]
@@ -123,10 +123,12 @@ def test_a_logger_of_another_package_has_all(install: Install, tmp_path: Path) -
     assert "run.json" in last["artifacts"][""]
 
 
-def test_the_contract_holds_for_it(install: Install, tmp_path: Path) -> None:
-    install("others_contract", lines="others_contract:Lines")
-    (logger,) = loggers_of(RunOptions(log_to=("lines",)), ["log_to"], print).values()
-    check_logger(type(logger), tmp_path)
+class TestContract(LoggerContract):
+    @pytest.fixture
+    def make_logger(self, install):
+        install("others_contract", lines="others_contract:Lines")
+        (logger,) = loggers_of(RunOptions(log_to=("lines",)), ["log_to"], print).values()
+        return type(logger)
 
 
 def test_two_at_once(install: Install, tmp_path: Path) -> None:
@@ -174,7 +176,8 @@ def test_one_that_is_gone_does_not_keep_a_run_from_resuming(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site")])
     assert svm_grid.main(["--resume", str(folder)]) == 0
-    assert "warning    this session is not logged: --log-to must name" in capsys.readouterr().out
+    warning = "warning    this session is not logged: --log-to must be one of"
+    assert warning in capsys.readouterr().out
     assert svm_grid.main(["--resume", str(folder), "--log-to", "lines"]) == 2
 
 
@@ -210,7 +213,7 @@ def test_unknown_names_and_candidates_without_mlflow_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert svm_grid.main(["--log-to", "mlfow"]) == 2
-    assert "--log-to must name one of mlflow, wandb, tensorboard" in capsys.readouterr().err
+    assert "--log-to must be one of mlflow, wandb, tensorboard" in capsys.readouterr().err
     assert svm_grid.main(["--mlflow-candidates"]) == 2
     assert "--mlflow-candidates must go with a run" in capsys.readouterr().err
 

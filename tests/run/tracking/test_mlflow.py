@@ -16,7 +16,7 @@ from pipelines import svm_grid
 from pipelines.errors import InputError
 from pipelines.run.lifecycle import Session
 from pipelines.run.tracking.mlflow import MlflowLogger
-from pipelines.testing.loggers import check_logger
+from pipelines.testing import LoggerContract
 from tests.command_runs import cells, said_by
 
 SMALL = ["--limit", "150", "--n-c", "2", "--n-gamma", "2", "--folds", "2"]
@@ -270,5 +270,7 @@ def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatc
         MlflowLogger("folder")
 
 
-def test_the_contract(tmp_path: Path) -> None:
-    check_logger(lambda: MlflowLogger(str(tmp_path / "store")), tmp_path)
+class TestContract(LoggerContract):
+    @pytest.fixture
+    def make_logger(self, tmp_path):
+        return lambda: MlflowLogger(str(tmp_path / "store"))

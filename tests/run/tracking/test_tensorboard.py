@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from pipelines import svm_grid
 from pipelines.errors import InputError
 from pipelines.run.tracking.tensorboard import TensorBoardLogger
-from pipelines.testing.loggers import check_logger
+from pipelines.testing import LoggerContract
 from tests.command_runs import said_by
 
 
@@ -63,8 +63,9 @@ def test_no_folder(tmp_path: Path) -> None:
         svm_grid.run(log_to=f"tensorboard:{tmp_path / 'file'}")
 
 
-def test_the_contract(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    check_logger(TensorBoardLogger, tmp_path / "a")
-    check_logger(lambda: TensorBoardLogger(str(tmp_path / "logs")), tmp_path / "b")
+class TestContract(LoggerContract):
+    @pytest.fixture(params=[True, False], ids=["in the run's folder", "in a folder of logs"])
+    def make_logger(self, request, tmp_path):
+        if request.param:
+            return TensorBoardLogger
+        return lambda: TensorBoardLogger(str(tmp_path / "logs"))

@@ -14,7 +14,7 @@ from wandb.proto.wandb_internal_pb2 import Record
 from pipelines import svm_grid
 from pipelines.errors import InputError
 from pipelines.run.tracking.wandb import WandbLogger
-from pipelines.testing.loggers import check_logger
+from pipelines.testing import LoggerContract
 from tests.command_runs import said_by
 
 SMALL = ["--limit", "150", "--n-c", "2", "--n-gamma", "2", "--folds", "2"]
@@ -112,8 +112,10 @@ def test_a_target_is_a_project() -> None:
         WandbLogger("https://example.org/a")
 
 
-def test_the_contract(tmp_path: Path, offline: None) -> None:
-    import wandb
+class TestContract(LoggerContract):
+    @pytest.fixture
+    def make_logger(self, offline):
+        import wandb
 
-    wandb.teardown()  # it keeps the settings of its first use
-    check_logger(WandbLogger, tmp_path)
+        wandb.teardown()  # it keeps the settings of its first use
+        return WandbLogger

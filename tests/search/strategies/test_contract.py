@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from pipelines.search.strategies.base import Request, RoundStrategy, Scope, Strategy
+from pipelines.search.strategies.base import Request, RoundStrategy, Strategy
 from pipelines.search.strategies.grid import Grid
 from pipelines.search.strategies.halving import Halving
 from pipelines.search.strategies.race import Race
-from pipelines.testing.strategies import check_strategy
+from pipelines.testing import StrategyContract
+from pipelines.testing.strategies import check_scope, scopes
 
 
-@pytest.mark.parametrize("kind", [Grid, Halving, Race])
-def test_a_strategy_keeps_the_contract(kind: type[Strategy]) -> None:
-    check_strategy(kind)
+class TestStrategies(StrategyContract):
+    @pytest.fixture(params=[Grid, Halving, Race])
+    def make_strategy(self, request):
+        return request.param
 
 
 class Outside(Grid):
@@ -75,8 +77,10 @@ class ByWhoIsFirst(RoundStrategy):
     ],
 )
 def test_what_breaks_it_is_told(kind: type[Strategy], words: str) -> None:
-    def make(scope: Scope) -> Strategy:
-        return kind(scope)
-
     with pytest.raises(AssertionError, match=words):
-        check_strategy(make)
+        check_all(kind)
+
+
+def check_all(kind):
+    for scope in scopes():
+        check_scope(kind, scope)

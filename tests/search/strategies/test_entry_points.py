@@ -22,7 +22,7 @@ from pipelines.search.grid_search import GridSearch
 from pipelines.search.strategies import strategy_class
 from pipelines.search.strategies.base import Scope
 from pipelines.search.strategies.grid import Grid
-from pipelines.testing.strategies import check_strategy
+from pipelines.testing.strategies import check_scope, scopes
 
 from ...command_runs import command_line
 
@@ -80,7 +80,8 @@ def test_a_strategy_of_another_package_is_made_by_its_name(install: Install) -> 
     assert strategy.scope is scope
     (request,) = strategy.ask() or ()
     assert (request.candidates, request.splits) == ((0, 1), (0,))
-    check_strategy(strategy_class("first"))
+    for scope in scopes():
+        check_scope(strategy_class("first"), scope)
 
 
 def test_it_decides_which_fits_are_made(install: Install, monkeypatch: Any) -> None:
