@@ -140,7 +140,7 @@ class Curves:
         Area under the ROC curve.
     ap : float
         Average precision.
-    share : float
+    fraction : float
         Fraction of the samples that are of the class: the precision of guessing.
     """
 
@@ -149,7 +149,7 @@ class Curves:
     precision_recall: tuple[np.ndarray, np.ndarray]
     auc: float
     ap: float
-    share: float
+    fraction: float
 
     @classmethod
     def of(cls, name: str, is_of_class: np.ndarray, values: np.ndarray) -> Curves:
@@ -179,7 +179,7 @@ class Curves:
             steps.append(precision[np.searchsorted(recall, grid).clip(max=len(recall) - 1)])
         auc, ap, class_fraction = (
             float(np.mean([getattr(class_curves, name) for class_curves in curves]))
-            for name in ("auc", "ap", "share")
+            for name in ("auc", "ap", "fraction")
         )
         pair = (np.concatenate([[0], grid]), np.concatenate([[0], true]))
         return cls(
@@ -229,7 +229,7 @@ def curves_section(values: ClassValues | None, has_calibration: bool = False) ->
                 "class": [curves.name for curves in class_curves],
                 "AUC": [curves.auc for curves in class_curves],
                 "average precision": [curves.ap for curves in class_curves],
-                "fraction of the samples": [curves.share for curves in class_curves],
+                "fraction of the samples": [curves.fraction for curves in class_curves],
             }
         )
         formats: dict[str, Any] = dict.fromkeys(("AUC", "average precision"), "{:.4f}".format)
@@ -282,7 +282,7 @@ def _chart(values: ClassValues, shown_curves: Sequence[Curves], is_calibrated: b
         precision_recall.append(Series(recall, precision, curves.label, look=look | steps))
     chance = "guessing"
     roc = [*roc[::-1], Series([0, 1], [0, 1], chance, look=dashed())]
-    level = Series([0, 1], [shown_curves[0].share] * 2, chance, look=dashed())
+    level = Series([0, 1], [shown_curves[0].fraction] * 2, chance, look=dashed())
     panels = [
         Panel(roc, "false positive rate", "true positive rate", "ROC"),
         Panel([*precision_recall[::-1], level], "recall", "precision", "Precision and recall"),

@@ -230,9 +230,7 @@ class Acceleration:
             with closing(scored_fits(problem, task)) as items:
                 for fit in items:
                     if fit.apart and group.name != PLAIN:
-                        entry.note = (
-                            f"fitted apart: {fit.apart}"  # what it was to share is not there
-                        )
+                        entry.note = f"fitted apart: {fit.apart}"  # the shared work is missing
                         break
                     fits.append(fit)
         except Exception as error:  # the plain calls, made next, raise the user's own error

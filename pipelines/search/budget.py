@@ -79,7 +79,7 @@ class Budget:
         self._n_told[self.pace.kind(task)] += 1
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
-        if task.share == 1:
+        if task.fraction == 1:
             self._split_seconds.append(seconds / n_splits)
 
     def chosen(self, queue: list[Task], n: int, n_workers: int) -> Iterator[Task]:

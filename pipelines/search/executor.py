@@ -88,7 +88,7 @@ class SearchExecutor:
         Shared fits that ended at their limit of iterations, without a warning yet.
     n_untried : int
         Fits that were left out because they would not have ended in time.
-    share : float
+    fraction : float
         Fraction of the rows that the results are from: below 1 if time ended before any fit on
         all rows.
     """
@@ -110,7 +110,7 @@ class SearchExecutor:
         self.leave: Callable[[], object] = int
         self.fits: list[Fit] = []
         self.n_at_limit = self.n_untried = 0
-        self.share = WHOLE
+        self.fraction = WHOLE
         self._time_budget, self._began = time_budget, time.monotonic()
         self._strategy, self._metric, self._seed = strategy, metric, seed
         self._runner, self._verbose = runner, verbose
@@ -145,7 +145,9 @@ class SearchExecutor:
                     is_silent and not (fit.apart or fit.converged) for fit in fits
                 )
                 self.fits += fits
-                fits_by_key |= {(SEARCH, fit.candidate, fit.split, task.share): fit for fit in fits}
+                fits_by_key |= {
+                    (SEARCH, fit.candidate, fit.split, task.fraction): fit for fit in fits
+                }
                 if feed:
                     feed.tell(
                         (strategy_row(problem, task, fit, self._metric) for fit in fits), outcome
@@ -161,8 +163,8 @@ class SearchExecutor:
                 f"time_budget must leave time for a fit, got {self._time_budget}; raise it, or "
                 f"take fewer rows"
             )
-        self.share = max(fraction for _, _, _, fraction in fits_by_key)
-        return results_of(problem, fits_by_key, self.share)
+        self.fraction = max(fraction for _, _, _, fraction in fits_by_key)
+        return results_of(problem, fits_by_key, self.fraction)
 
     def _brief(self, problem: Problem) -> Problem:
         """The search with solvers that start at once, if loading the usual ones would not pay."""
@@ -325,7 +327,7 @@ def allowing_failures(problem: Problem, task: Task) -> Problem:
 
     A candidate that fails on few rows may succeed on all, so ``error_score="raise"`` becomes NaN.
     """
-    if task.share == WHOLE or problem.scorer.error_score != "raise":
+    if task.fraction == WHOLE or problem.scorer.error_score != "raise":
         return problem
     return replace(problem, scorer=replace(problem.scorer, error_score=np.nan))
 
@@ -356,7 +358,7 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
     if isinstance(score, dict):
         score = score.get(next(iter(score)) if metric is None else metric)
     score = finite(score)
-    n_rows = len(problem.splits[task.stage, task.share][fit.split][1])
+    n_rows = len(problem.splits[task.stage, task.fraction][fit.split][1])
     n_errors = fit.n_errors
     if n_errors is None and score is not None and problem.scorer.is_accuracy:
         n_right = score * n_rows
@@ -367,7 +369,7 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
         "stage": task.stage,
         "candidate": fit.candidate,
         "split": fit.split,
-        "share": task.share,
+        "share": task.fraction,
         "score": score,
         "n_errors": n_errors,
         "n_validation": n_rows,
@@ -401,9 +403,21 @@ def fits_of_tasks(
     tasks: Sequence[Task],
     is_measured: bool,
 ) -> list[dict[str, Any]]:
-    """Run the tasks of a batch; the ``result`` of each is its fits, with times if measured.
+    """Run the tasks of a batch in one process, where pipelines share their first steps.
 
-    What the tasks share stays in this process.
+    Parameters
+    ----------
+    work : callable
+        Function of problem and task that returns its fits.
+    problem : Problem
+    tasks : sequence of Task
+    is_measured : bool
+        Whether to measure each task, see ``run_measured``.
+
+    Returns
+    -------
+    list of dict
+        ``result`` of each task, its fits, and what was measured.
     """
     if is_measured:
         with report_compilation(None):

@@ -120,7 +120,16 @@ def rows_to_extend(
 def record_extended(
     rows: Mapping[CellKey, Row], options: Any, session: Session, cluster: Cluster
 ) -> None:
-    """Write reused rows to the journal and say how many there are; does nothing for none."""
+    """Write reused rows to the journal and say how many there are; does nothing for none.
+
+    Parameters
+    ----------
+    rows : mapping of CellKey to row
+        As ``rows_to_extend`` returns them.
+    options : SearchOptions
+    session : Session
+    cluster : Cluster
+    """
     if not rows:
         return
     session.echo(f"extended   {len(rows):,} fits are those of {options.extend}")

@@ -269,8 +269,8 @@ class GridSearch(ClientMixin, GridSearchCV):
             f"time_budget={self.time_budget:g} s; their scores are NaN"
         )
         most = int(self.n_splits_done_.max())
-        if executor.share < 1 or most < self.n_splits_:
-            of_rows = "" if executor.share == 1 else f" of {executor.share:.0%} of the rows"
+        if executor.fraction < 1 or most < self.n_splits_:
+            of_rows = "" if executor.fraction == 1 else f" of {executor.fraction:.0%} of the rows"
             text += (
                 f", and the best candidate is by {most} of {self.n_splits_} splits{of_rows}; raise "
                 f"time_budget, or take fewer rows"

@@ -184,7 +184,7 @@ def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[f
 
     A run that compiled something is repeated, as other sizes may need other compiled functions.
     """
-    small_problem = with_rows(problem, task.stage, task.share, n_rows)
+    small_problem = with_rows(problem, task.stage, task.fraction, n_rows)
     cpu = clock = 0.0
     for _ in range(MOST_TRIES):
         cpu, clock = time.process_time(), time.perf_counter()

@@ -116,7 +116,7 @@ class Task:
         Candidate numbers.
     splits : tuple of int
         Split numbers.
-    share : float
+    fraction : float
         Fraction of the rows.
     label : str
         Name of the algorithm.
@@ -138,7 +138,7 @@ class Task:
     group: int
     members: tuple[int, ...]
     splits: tuple[int, ...]
-    share: float
+    fraction: float
     label: str
     about: str = ""
     is_told: bool = False
@@ -153,7 +153,7 @@ class Task:
         splits = f"{len(self.splits)} folds"
         if len(self.splits) == 1 or self.splits != tuple(range(len(self.splits))):
             splits = f"fold={','.join(map(str, self.splits))}"
-        of_rows = "" if self.share == 1.0 else f" share={self.share:g}"
+        of_rows = "" if self.fraction == 1.0 else f" share={self.fraction:g}"
         stage = "" if self.stage == SEARCH and self.about else f"{self.stage} "
         members = "" if self.is_told else f"candidate={self.members[0]} "
         if len(self.members) > 1 and members:
@@ -165,7 +165,7 @@ class Task:
     def cell_keys(self) -> list[CellKey]:
         """The keys of its rows, split by split."""
         return [
-            (self.stage, member, split, self.share)
+            (self.stage, member, split, self.fraction)
             for split in self.splits
             for member in self.members
         ]
@@ -259,7 +259,7 @@ def _tasks_of_group(
     problem: Problem, stage: str, request: Request, number: int, n_workers: int, n_scattered: int
 ) -> Iterator[Task]:
     """Yield the tasks of those candidates of a request that belong to one group."""
-    X, fraction, group = problem.data.X, request.share, problem.groups[number]
+    X, fraction, group = problem.data.X, request.fraction, problem.groups[number]
     shape = X.shape if hasattr(X, "shape") else (len(X), 1)
     requested_candidates = set(request.candidates)
     members = [member for member in group.members if member in requested_candidates]
@@ -348,13 +348,13 @@ def _fits(
         data,
         splits,
         task.splits,
-        (task.stage, task.share),
+        (task.stage, task.fraction),
         n_threads,
         estimators[0],
         scorer.parts,
         scorer.fit_params,
         seed=problem.seed,
-        fraction=task.share,
+        fraction=task.fraction,
     )
     with limits:
         for item in fit_group(group, estimators, rows, scorer, fit_options):
@@ -397,12 +397,12 @@ def rows_of_fraction(problem: Problem, task: Task) -> tuple[FoldedData, Sequence
     data : FoldedData
     splits : sequence of Split
     """
-    data, splits = problem.data, problem.splits[task.stage, task.share]
+    data, splits = problem.data, problem.splits[task.stage, task.fraction]
     metadata = problem.scorer.fit_params or problem.scorer.score_params  # for all rows
     X, y = data.X, data.y
     is_kernel = isinstance(X, np.ndarray) and X.shape[0] == X.shape[-1]  # X may be a kernel matrix
     is_table = isinstance(X, np.ndarray) or hasattr(X, "iloc")
-    if task.share == WHOLE or task.stage == CURVE or metadata or is_kernel or not is_table:
+    if task.fraction == WHOLE or task.stage == CURVE or metadata or is_kernel or not is_table:
         return data, splits
     if not isinstance(y, np.ndarray):
         return data, splits
@@ -412,7 +412,7 @@ def rows_of_fraction(problem: Problem, task: Task) -> tuple[FoldedData, Sequence
         return data.taking(rows), renumbered(splits, rows, len(y))
 
     fraction_rows: tuple[FoldedData, Sequence[Split]]
-    fraction_rows = data.placement.get(("rows", task.stage, task.share), restrict)
+    fraction_rows = data.placement.get(("rows", task.stage, task.fraction), restrict)
     return fraction_rows
 
 
@@ -450,7 +450,7 @@ def run_task(problem: Problem, task: Task, n_threads: int = 1) -> Iterator[Row |
             else:
                 split, member = task.splits[item.split], task.members[item.candidate]
                 rows, candidate = rows_by_split[item.split], problem.candidate(task, member)
-                key = task.stage, member, split, task.share
+                key = task.stage, member, split, task.fraction
                 rows[item.candidate] = cell_row(problem, candidate, key, item, family)
                 if len(rows) < len(task.members):
                     continue

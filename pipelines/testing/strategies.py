@@ -94,33 +94,33 @@ def numbered_parameters(n: int) -> list[Mapping[str, float]]:
     return [{"C": float(i % 6), "gamma": float(i // 6)} for i in range(n)]
 
 
-def made_up(candidate: int, split: int, share: float) -> float | None:
+def made_up(candidate: int, split: int, fraction: float) -> float | None:
     """Scores with an optimum, that differ more on fewer rows."""
-    noise = np.random.default_rng([candidate, split, round(1e6 * share)]).normal()
-    return 0.9 - 0.01 * abs(candidate - 13) + 0.004 * float(noise) / math.sqrt(share)
+    noise = np.random.default_rng([candidate, split, round(1e6 * fraction)]).normal()
+    return 0.9 - 0.01 * abs(candidate - 13) + 0.004 * float(noise) / math.sqrt(fraction)
 
 
-def some_fail(candidate: int, split: int, share: float) -> float | None:
+def some_fail(candidate: int, split: int, fraction: float) -> float | None:
     """Scores of fits of which some fail: of a candidate always, of others on few rows alone."""
-    fails = candidate % 5 == 3 or (share < WHOLE and candidate % 4 == 1 and split == 1)
-    return None if fails else made_up(candidate, split, share)
+    fails = candidate % 5 == 3 or (fraction < WHOLE and candidate % 4 == 1 and split == 1)
+    return None if fails else made_up(candidate, split, fraction)
 
 
-def all_fail(candidate: int, split: int, share: float) -> float | None:
+def all_fail(candidate: int, split: int, fraction: float) -> float | None:
     """Of fits that all fail there are no scores."""
     return None
 
 
-def all_equal(candidate: int, split: int, share: float) -> float | None:
+def all_equal(candidate: int, split: int, fraction: float) -> float | None:
     """Scores that tell no candidate from another."""
     return 0.5
 
 
 def engine_row(cell: Cell, score: Score, n_validation: int) -> Row:
     """A row as the engine tells it."""
-    candidate, split, share = cell
+    candidate, split, fraction = cell
     value = score(*cell)
-    row = {"candidate": candidate, "split": split, "share": share, "score": value}
+    row = {"candidate": candidate, "split": split, "share": fraction, "score": value}
     n_errors = None if value is None else round((1 - value) * n_validation)
     row |= {"n_validation": n_validation, "n_errors": n_errors, "error": None}
     return row | ({} if value is None else {"error": 1 - value})
@@ -137,9 +137,11 @@ def carry_out(
         It does not end, or asks for what is not in its scope.
     """
     strategy, generator = make(scope), np.random.default_rng(order.seed)
-    shares = {WHOLE, *strategy.fractions(len(scope.candidates), scope.n_rows, scope.n_splits)}
-    assert all(0 < share <= WHOLE for share in shares), f"shares of the rows: {shares}"
-    n_cells = len(shares) * len(scope.candidates) * scope.n_splits  # all cells that there are
+    fractions = {WHOLE, *strategy.fractions(len(scope.candidates), scope.n_rows, scope.n_splits)}
+    assert all(0 < fraction <= WHOLE for fraction in fractions), (
+        f"fractions of the rows: {fractions}"
+    )
+    n_cells = len(fractions) * len(scope.candidates) * scope.n_splits  # all cells that there are
     strategy.tell(order.known_rows)
     requested, waiting = set[Cell](), list[Cell]()
     for _ in range(3 * n_cells + 3):
@@ -149,15 +151,15 @@ def carry_out(
             _check_end(strategy)
             return strategy
         cells = [cell for request in requests for cell in request.cells]
-        for candidate, split, share in cells:
-            assert (candidate, split, share) not in requested, "it asked for a cell twice"
+        for candidate, split, fraction in cells:
+            assert (candidate, split, fraction) not in requested, "it asked for a cell twice"
             assert candidate in scope.candidates, f"candidate {candidate} is none"
             assert split in scope.splits, f"split {split} is none"
-            assert share in shares, f"share {share:g} is none of {shares}"
-            requested.add((candidate, split, share))
+            assert fraction in fractions, f"fraction {fraction:g} is none of {fractions}"
+            requested.add((candidate, split, fraction))
         waiting += [cell for cell in cells if cell not in strategy.rows]
         ahead = [cell for request in strategy.ahead() for cell in request.cells]
-        assert {share for _, _, share in ahead} <= shares, "a share ahead is none"
+        assert {fraction for _, _, fraction in ahead} <= fractions, "a fraction ahead is none"
         if order.ahead and ahead:
             strategy.tell([engine_row(ahead[0], score, scope.n_rows // scope.n_splits)])
             waiting = [cell for cell in waiting if cell != ahead[0]]

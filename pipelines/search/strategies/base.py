@@ -30,20 +30,20 @@ class Request:
         Numbers of the candidates.
     splits : tuple of int
         Numbers of the splits.
-    share : float, default 1.0
+    fraction : float, default 1.0
         The fraction of the search's rows that the splits have, above 0 and at most 1.
     """
 
     candidates: tuple[int, ...]
     splits: tuple[int, ...]
-    share: float = WHOLE
+    fraction: float = WHOLE
 
     @property
     def cells(self) -> Iterator[Cell]:
         """Each candidate on each split."""
         for split in self.splits:
             for candidate in self.candidates:
-                yield candidate, split, self.share
+                yield candidate, split, self.fraction
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,11 @@ class RoundStrategy(Strategy):
     ...         yield [Request((best,), self.scope.splits[1:])]
     >>> strategy = BestOfFirstSplit(Scope([[0], [1]], n_splits=3, n_rows=90))
     >>> strategy.ask()
-    [Request(candidates=(0, 1), splits=(0,), share=1.0)]
+    [Request(candidates=(0, 1), splits=(0,), fraction=1.0)]
     >>> row = {"split": 0, "share": 1.0}
     >>> strategy.tell([row | {"candidate": 0, "score": 0.7}, row | {"candidate": 1, "score": 0.9}])
     >>> strategy.ask()
-    [Request(candidates=(1,), splits=(1, 2), share=1.0)]
+    [Request(candidates=(1,), splits=(1, 2), fraction=1.0)]
     """
 
     def __init__(self, scope: Scope) -> None:

@@ -48,7 +48,7 @@ def test_as_many_candidates_go_on_as_in_scikit_learn(n_candidates):
     strategy = Halving(Scope([[i] for i in range(n_candidates)], 2, len(y)))
     numbers, shares = list[int](), list[float]()
     while requests := strategy.ask():
-        (share,) = {request.share for request in requests}
+        (share,) = {request.fraction for request in requests}
         candidates = [i for request in requests for i in request.candidates]
         numbers.append(len(candidates))
         shares.append(share)
@@ -61,7 +61,7 @@ def test_the_best_third_goes_on_and_the_others_say_why():
     strategy = Halving(Scope([[0, 1, 2], [3, 4, 5]], 2, 900))
     requests = strategy.ask()
     assert requests is not None
-    assert [(request.candidates, request.share) for request in requests] == [
+    assert [(request.candidates, request.fraction) for request in requests] == [
         ((0, 1, 2), 1 / 3),
         ((3, 4, 5), 1 / 3),
     ]
@@ -69,7 +69,10 @@ def test_the_best_third_goes_on_and_the_others_say_why():
     tell(strategy, {0: 0.5, 1: None, 2: 0.9, 3: 0.7, 4: 0.8, 5: 0.7}, 1 / 3)
     requests = strategy.ask()
     assert requests is not None
-    assert [(request.candidates, request.share) for request in requests] == [((2,), 1), ((4,), 1)]
+    assert [(request.candidates, request.fraction) for request in requests] == [
+        ((2,), 1),
+        ((4,), 1),
+    ]
     assert strategy.stopped[3] == Stop(2, 1 / 3, pytest.approx(0.2))
     assert strategy.stopped[1] == Stop(2, 1 / 3, None), "its fit failed"
     assert sorted(strategy.stopped) == [0, 1, 3, 5]
@@ -92,7 +95,7 @@ def test_the_best_third_of_those_that_are_done_is_asked_for_ahead():
     strategy.ask()
     assert strategy.ahead() == []
     tell(strategy, {i: i / 10 for i in range(6)}, 1 / 9)
-    assert [(first.candidates, first.share) for first in strategy.ahead()] == [
+    assert [(first.candidates, first.fraction) for first in strategy.ahead()] == [
         ((5,), 1 / 3),
         ((4,), 1 / 3),
     ]
