@@ -76,7 +76,7 @@ class Budget:
         n_cells = len(task.members) * len(task.splits)
         if not rows or not n_cells:
             return
-        self._n_told[self.pace.kind(task)] += 1
+        self._n_told[self.pace.work_type(task)] += 1
         self.pace.tell(replace(task, cost=task.cost * len(rows) / n_cells), seconds)
         n_splits = len({row["split"] for row in rows})
         if task.fraction == 1:
@@ -107,7 +107,7 @@ class Budget:
                 return
             # The first task of a type includes warming up, so its time says little about the
             # others, unless it was long: then most of it was work.
-            is_among_first = self._n_told[self.pace.kind(task)] < FIRST_TASKS
+            is_among_first = self._n_told[self.pace.work_type(task)] < FIRST_TASKS
             is_unknown = math.isnan(seconds) or (is_among_first and seconds <= self.overtime / 2)
             seconds_left = self.seconds_left if self._has_begun else math.inf
             if not (seconds_left > 0 and (is_unknown or seconds <= seconds_left)):

@@ -61,13 +61,13 @@ class Pace:
         self._problem, self._rates = problem, dict(rates or {})
         self._ratios: dict[WorkType, deque[float]] = defaultdict(lambda: deque(maxlen=N_RATIOS))
 
-    def kind(self, task: Any) -> WorkType:
+    def work_type(self, task: Any) -> WorkType:
         """The type of work of a task; that of a refit has no algorithm."""
         return _work_type(self._problem, task)
 
     def seconds(self, task: Any) -> float:
         """Predict the seconds of a task on one worker; NaN if its type of work is unknown."""
-        work_type = self.kind(task)
+        work_type = self.work_type(task)
         ratios = self._ratios.get(work_type)
         if (
             not ratios and work_type in self._rates
@@ -83,7 +83,7 @@ class Pace:
 
     def tell(self, task: Any, seconds: float) -> None:
         """Correct later predictions by the seconds of a finished task, without compilation."""
-        work_type = self.kind(task)
+        work_type = self.work_type(task)
         predicted = self._uncorrected(work_type, task)
         if predicted > 0 and seconds > 0:
             self._ratios[work_type].append(seconds / predicted)

@@ -65,7 +65,7 @@ def test_one_odd_task_changes_nothing():
 def test_probes_are_interpolated_and_corrected_by_what_tasks_took():
     problem = wine()
     knn, tree = tasks_of(problem)
-    kinds = {name: Pace(problem).kind(task) for name, task in (("knn", knn), ("tree", tree))}
+    kinds = {name: Pace(problem).work_type(task) for name, task in (("knn", knn), ("tree", tree))}
     pace = Pace(problem, {kinds["knn"]: {0: 4.0, 2: 1.0}, kinds["tree"]: {0: 10.0}})
     assert pace.seconds(knn) == pytest.approx(4.0 * knn.cost)
     between = SimpleNamespace(**vars(knn) | {"members": (1,)})
@@ -172,7 +172,7 @@ def test_a_long_run_is_forecast_and_a_short_one_not(monkeypatch):
     tasks = make_tasks(problem)
     assert not forecast(problem, tasks, HERE).lines
     monkeypatch.setattr(of_forecast, "SHORT", 0.0)
-    kinds = {Pace(problem).kind(task): {0: 600.0 / task.cost} for task in tasks}
+    kinds = {Pace(problem).work_type(task): {0: 600.0 / task.cost} for task in tasks}
     monkeypatch.setattr(of_forecast, "probe", lambda *_: kinds)
     assert forecast(problem, tasks, HERE).lines == [
         "forecast   6 fits, about 60 min (40 to 90 min) on 1 thread"

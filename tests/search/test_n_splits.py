@@ -138,7 +138,9 @@ def test_an_ensemble_without_a_search_has_no_folds(tmp_path):
 
 @pytest.mark.parametrize("command", ["svm_grid", "cross_validate"])
 def test_a_score_of_one_fold_has_no_deviation(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(Budget, "left", property(lambda budget: 0.0))  # ends with the first task
+    monkeypatch.setattr(
+        Budget, "seconds_left", property(lambda budget: 0.0)
+    )  # ends with the first task
     options = GRID if command == "svm_grid" else ["--limit", "150", "--estimator", "tree"]
     folder = tmp_path / "run"
     output = said_by(

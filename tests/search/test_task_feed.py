@@ -217,7 +217,7 @@ def test_no_task_is_begun_that_would_not_end_in_time(clock, seconds):
 def test_a_task_that_probes_say_is_too_long_is_not_begun(clock):
     search = problem()
     tasks = make_tasks(search)
-    kind = Pace(search).kind(tasks[0])
+    kind = Pace(search).work_type(tasks[0])
     pace = Pace(search, {kind: {0: 100.0 / tasks[0].cost}})
     feed = feed_of(search, Grid, n_workers=2, budget=Budget(60.0, clock.now, pace))
     assert len(feed(0)) == 1  # for there is an answer then

@@ -66,7 +66,7 @@ class ByWhoIsFirst(RoundStrategy):
     ("kind", "words"),
     [
         (Outside, "candidate 99 is none"),
-        (OfNoShare, "share 0.5 is none of"),
+        (OfNoShare, "fraction 0.5 is none of"),
         (Twice, "asked for a cell twice"),
         (Endless, "waits for rows, and none are to come"),
         (Half, "was never asked for, and not given up"),
