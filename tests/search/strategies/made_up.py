@@ -49,7 +49,7 @@ def play(
     Parameters
     ----------
     arrange : puts the cells of a round in the order in which their rows come
-    known : cells whose rows are there before it asks
+    known_cells : cells whose rows are there before it asks
     """
     strategy.tell([row_of(cell, score) for cell in known_cells])
     requested_cells, waiting = list[Cell](), list[Cell]()
