@@ -53,7 +53,7 @@ lint: .venv/.dev  ## style, types, and who may import whom
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	! grep -rnwE --include=*.py '$(FORMER_WORDS)' pipelines cluster_setup benchmarks tests
+	! grep -rnE --include=*.py '$(FORMER_WORDS)' pipelines cluster_setup benchmarks tests
 	! grep -rnE --include=*.py '#.*fmt: *(skip|off)' pipelines cluster_setup benchmarks tests docs
 
 docs: .venv/.docs  ## the pages and the reference, in site/; warnings are errors

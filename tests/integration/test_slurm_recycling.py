@@ -7,11 +7,11 @@ import time
 from collections import Counter
 
 import numpy as np
-from tests.run.test_tasks import Number
 
 from cluster_setup import open_cluster
 from pipelines.run.recycling import Recycling
 from pipelines.run.runners import OnCluster
+from tests.run.test_runners import Number
 
 
 def job_of_this_process(shared, task):

@@ -83,7 +83,7 @@ def run(tmp_path, n_ranks=2, sync="every-step", start=None, breaks_at=None, sett
 @pytest.mark.slow
 @pytest.mark.parametrize("breaks_at", [9, 14, 20])
 @pytest.mark.parametrize("sync", ["every-step", "average", "every-k=5"])
-def test_a_broken_gang_goes_on_from_what_a_rank_remembers_to_the_same_model(
+def test_a_broken_group_goes_on_from_what_a_rank_remembers_to_the_same_model(
     sync, breaks_at, tmp_path
 ):
     expected = from_bytes(run(tmp_path, sync=sync)[0])[0]["weights"]

@@ -38,7 +38,7 @@ from pipelines.run.runners import OnCluster
 from pipelines.search.scoring import CandidateScorer
 from pipelines.search.tasks import SEARCH, Problem
 
-from .test_tasks import Number
+from .test_runners import Number
 
 N_ROWS, N_FEATURES = 4000, 100
 HOST_BYTES, DEVICE_BYTES = 5 * N_ROWS + N_ROWS * N_FEATURES, 4 * N_ROWS * N_FEATURES

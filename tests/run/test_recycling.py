@@ -11,13 +11,13 @@ import psutil
 import pytest
 from distributed import Client, Nanny, Scheduler, SpecCluster
 from sklearn.svm import SVC
-from tests.run.test_tasks import Number
 
 from cluster_setup import ClusterOptions, open_cluster
 from pipelines.errors import InputError
 from pipelines.run.cluster import opened, recycling_of
 from pipelines.run.recycling import NEVER, ProcessHistory, Recycling
 from pipelines.run.runners import OnCluster
+from tests.run.test_runners import Number
 
 MEGABYTE = 2**20
 kept: list[np.ndarray] = []  # by a worker process that leaks

@@ -57,7 +57,7 @@ def test_a_worker_and_the_one_that_replaced_it_are_one():
     assert busy_fraction(tasks, ["a", "b"]) == pytest.approx(190 / 200)
 
 
-def test_a_gang_is_at_work_on_all_its_workers():
+def test_a_group_is_at_work_on_all_its_workers():
     tasks = [task("a b", 0, 6), task("a", 6, 2)]
     assert [(row.worker, row.busy_seconds) for row in worker_timelines(tasks)] == [
         ("a", 8),

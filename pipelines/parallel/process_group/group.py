@@ -115,7 +115,7 @@ class ProcessGroup:
             limit = timedelta(seconds=seconds)
             backend = _backend(store, rank, n_ranks, device, host, limit)
             if device == "cpu":  # nccl accepts only peers that have rank 0's identifier
-                _refuse_strangers(backend, rank, n_ranks, secret)
+                _refuse_other_processes(backend, rank, n_ranks, secret)
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
             raise ProcessGroupError(f"the ranks did not find each other: {error}") from None
         group = cls(rank, n_ranks, device, backend)
@@ -321,7 +321,7 @@ def interface_of(host: str) -> str:
     raise OSError(f"no network interface has the address {host}")
 
 
-def _refuse_strangers(backend: Any, rank: int, n_ranks: int, secret: bytes) -> None:
+def _refuse_other_processes(backend: Any, rank: int, n_ranks: int, secret: bytes) -> None:
     """Exchange proofs of the secret over every connection, and refuse a peer without it.
 
     gloo itself accepts whoever connects to its port first with the number of a rank. The proof is

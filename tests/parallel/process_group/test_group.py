@@ -59,7 +59,7 @@ def test_what_is_computed_while_a_sum_goes_on_is_no_communication():
         assert sum(stood_still) <= seconds - 0.5
 
 
-def test_a_rank_that_leaves_breaks_the_gang_at_once():
+def test_a_rank_that_leaves_breaks_the_group_at_once():
     def work(group):
         group.sum(torch.ones(3))
         if group.rank == 1:

@@ -70,7 +70,7 @@ def test_survivors_wait_a_while_for_a_replacement(answers):
     assert worker_group.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
 
-def test_where_all_died_a_gang_is_not_begun_with_the_first_that_starts(answers):
+def test_where_all_died_a_group_is_not_begun_with_the_first_that_starts(answers):
     answers |= {0: [], 10: ["a"], 12: ["a", "b"]}
     assert worker_group.wait_for_members(CLIENT, 2, 5.0) == ["a", "b"]
 
