@@ -430,3 +430,10 @@ def test_the_links_of_the_pages_lead_somewhere(page):
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target
+
+
+def test_every_column_of_the_rows_is_described():
+    from pipelines.svm_search.record import SvmRow
+
+    text = (ROOT / "docs" / "run-folder.md").read_text()
+    assert {name for name in SvmRow.model_fields if f"`{name}`" not in text} == set()

@@ -16,8 +16,48 @@ from pipelines.errors import InputError
 from pipelines.search import shared
 from pipelines.search.grid_search import GridSearch
 from pipelines.svm.backends import load_backend, resolve_backend
-from pipelines.testing import ClusterKindContract
+from pipelines.testing import ClusterKindContract, SharedFitContract
 
+MEANS = """
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pipelines.search.shared.base import SharedEstimators
+
+
+class Means(ClassifierMixin, BaseEstimator):
+    # The class of the nearest mean, each drawn towards that of all rows.
+
+    def __init__(self, shrinkage=0.0, scale=1.0):
+        self.shrinkage, self.scale = shrinkage, scale
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self.shrink(X.mean(axis=0), [X[y == label].mean(axis=0) for label in self.classes_])
+
+    def shrink(self, overall, means):
+        self.means_ = overall + (1 - self.shrinkage) ** 9 * (np.array(means) - overall)
+        return self
+
+    def predict(self, X):
+        distances = ((X[:, None] - self.means_) ** 2).sum(axis=2)
+        return self.classes_[distances.argmin(axis=1)]
+
+
+class OneMeans(SharedEstimators):
+    name = "class means"
+    types = (Means,)
+    shared = ("shrinkage",)
+    fits_each = False
+
+    def fit(self, estimators, X, y, **weights):
+        first = estimators[0].fit(X, y)
+        means = [X[y == label].mean(axis=0) for label in first.classes_]
+        for estimator in estimators[1:]:
+            estimator.classes_ = first.classes_
+            estimator.shrink(X.mean(axis=0), means)
+        return list(estimators)
+"""
 BACKEND = """
 from pipelines.svm.backends.sklearn import BACKEND
 
@@ -117,6 +157,36 @@ def test_shared_fits_of_a_package_serve_its_estimators(install):
         search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
     )
     assert shared.shared_fit_packages() == ("others_models",)
+
+
+class TestSharedFit(SharedFitContract):
+    """Of an estimator that is scikit-learn's in its methods alone, without rules of parameters."""
+
+    @pytest.fixture(autouse=True)
+    def package(self, install):
+        reference = "others_means:OneMeans"
+        install("others_means", MEANS, "pleasingly.shared_fits", "others_means", reference)
+
+    @pytest.fixture
+    def shared_fit(self, estimators):
+        return shared.shared_fit_of(estimators[0])
+
+    @pytest.fixture
+    def estimators(self, package):
+        from others_means import Means
+
+        return [Means(0.0), Means(0.5), Means(0.9)]
+
+    @pytest.fixture
+    def other_estimators(self, package):
+        from others_means import Means
+
+        return [Means(0.5, scale=2.0)]
+
+    def test_a_search_shares(self, estimators):
+        X, y = load_digits(return_X_y=True)
+        search = GridSearch(estimators[0], {"shrinkage": [0.0, 0.5, 0.9]}, cv=2)
+        assert search.fit(X[:200], y[:200]).fits == (6, 2)
 
 
 def test_a_shared_fit_that_cannot_be_imported_is_said_and_left_out(install):

@@ -1,7 +1,7 @@
 """The schema of a row, for a line of the journal and for the columns of a table.
 
-Each command declares its own. A column that may be None has no value where a fit failed, or in
-runs begun before the column existed.
+Each command declares its own. A column that may be None has no value where a fit failed. A
+column that is added needs a default, such as None: runs begun before it existed have no value.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _parts_of(
         ):
             shared = None
         key = None if shared is None else shared.group_key(final)
-        if key is not None and hasattr(final, "_validate_params"):
+        if key is not None and hasattr(final, "_parameter_constraints"):
             # A shared fit skips scikit-learn's validation. An invalid candidate is left out of the
             # group here and raises its own error in a plain fit.
             final._validate_params()

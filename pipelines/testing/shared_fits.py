@@ -16,9 +16,11 @@ from sklearn.model_selection import KFold
 from pipelines.data.fits import Fit, Progress
 from pipelines.data.placement import FoldedData
 from pipelines.data.scaling import Scaling
-from pipelines.search.shared.base import SharedFit, SplitRows
+from pipelines.search.fitting import group_candidates
+from pipelines.search.scoring import CandidateScorer
+from pipelines.search.shared.base import WEIGHTS, SharedFit, SplitRows
 
-N_ROWS = 240
+N_ROWS, PARTS = 240, ("test", "train")
 
 
 class SharedFitContract:
@@ -38,6 +40,11 @@ class SharedFitContract:
     def estimators(self) -> Sequence[Any]:
         """Two unfitted estimators or more that share this work, and predict differently."""
         raise NotImplementedError("define the fixture estimators in the subclass")
+
+    @pytest.fixture
+    def other_estimators(self) -> Sequence[Any]:
+        """Estimators of the same classes that must not be of this group, if there are any."""
+        return ()
 
     @pytest.fixture
     def data(self, estimators: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +67,17 @@ class SharedFitContract:
         assert None not in keys
         assert len(set(keys)) == 1
         assert keys[0] == shared_fit.group_key(clone(estimators[0]))
+        groups = group_candidates(estimators, CandidateScorer(), shared_fits=[shared_fit])
+        assert [group.shared for group in groups] == [shared_fit], "a search would not share"
+
+    def test_other_estimators_are_not_of_the_group(
+        self,
+        shared_fit: SharedFit,
+        estimators: Sequence[Any],
+        other_estimators: Sequence[Any],
+    ) -> None:
+        key = shared_fit.group_key(estimators[0])
+        assert all(shared_fit.group_key(estimator) != key for estimator in other_estimators)
 
     def test_a_subclass_is_not_known(
         self, shared_fit: SharedFit, estimators: Sequence[Any]
@@ -79,6 +97,7 @@ class SharedFitContract:
     def test_a_group_is_cut_without_loss(
         self, shared_fit: SharedFit, estimators: Sequence[Any]
     ) -> None:
+        assert len(shared_fit.partition(estimators, 1)) == 1, "one worker loses shared work"
         for n_workers in (1, 2, 100):
             parts = shared_fit.partition(estimators, n_workers)
             assert sorted(number for part in parts for number in part) == list(
@@ -109,30 +128,38 @@ class SharedFitContract:
         if not getattr(shared_fit, "fits_each", False):
             assert sum(fit.n_fits for fit in fits) < len(fits)
 
+    @pytest.mark.parametrize("is_weighted", [False, True])
     def test_predictions_are_those_of_plain_fits(
         self,
         shared_fit: SharedFit,
         estimators: Sequence[Any],
         data: tuple[np.ndarray, np.ndarray],
         tolerance: float,
+        is_weighted: bool,
     ) -> None:
+        if is_weighted and not shared_fit.takes_weights:
+            pytest.skip("it takes no weights: with weights, fits are plain")
         X, y = data
         before = X.copy(), y.copy()
-        rows, fits, _ = fit_on_splits(shared_fit, estimators, data)
+        weights = np.linspace(0.1, 3, len(X)) if is_weighted else None
+        rows, fits, _ = fit_on_splits(shared_fit, estimators, data, weights)
         responses = []
         for fit in fits:
             train, test = rows.splits[fit.split]
-            plain = clone(estimators[fit.candidate]).fit(X[train], y[train])
+            weighted = {} if weights is None else {WEIGHTS: weights[train]}
+            plain = clone(estimators[fit.candidate]).fit(X[train], y[train], **weighted)
             for method in ("predict", "predict_proba", "decision_function"):
                 if not hasattr(plain, method) or method not in {"predict", *shared_fit.gives}:
                     continue
                 assert fit.predict is not None
-                shared, expected = fit.predict(method, "test"), getattr(plain, method)(X[test])
-                assert np.shape(shared) == expected.shape
-                if expected.dtype.kind in "fc":
-                    np.testing.assert_allclose(shared, expected, tolerance, tolerance)
-                else:
-                    assert np.array_equal(shared, expected)
+                for part, part_rows in (("test", test), ("train", train)):
+                    shared = fit.predict(method, part)
+                    expected = getattr(plain, method)(X[part_rows])
+                    assert np.shape(shared) == expected.shape
+                    if expected.dtype.kind in "fc":
+                        np.testing.assert_allclose(shared, expected, tolerance, tolerance)
+                    else:
+                        assert np.array_equal(shared, expected)
             responses.append(getattr(plain, "predict_proba", plain.predict)(X[test]))
         first_split = [
             response for fit, response in zip(fits, responses, strict=True) if fit.split == 0
@@ -144,13 +171,18 @@ class SharedFitContract:
 
 
 def fit_on_splits(
-    shared_fit: SharedFit, estimators: Sequence[Any], data: tuple[np.ndarray, np.ndarray]
+    shared_fit: SharedFit,
+    estimators: Sequence[Any],
+    data: tuple[np.ndarray, np.ndarray],
+    weights: np.ndarray | None = None,
 ) -> tuple[SplitRows, list[Fit], list[float]]:
     """The rows of three shuffled splits, the fits on them and the fractions in between."""
     X, y = data
     splits = list(KFold(3, shuffle=True, random_state=0).split(X))
     folded = FoldedData(X, y, X[:0], y[:0], (), Scaling("none"))
-    rows = SplitRows(folded, splits, range(len(splits)), "contract", None, estimators[0])
+    rows = SplitRows(folded, splits, range(len(splits)), "contract", None, estimators[0], PARTS)
+    if weights is not None:
+        rows.fit_params = {WEIGHTS: weights}
     clones = [clone(estimator) for estimator in estimators]
     fits, fractions = list[Fit](), list[float]()
     for event in shared_fit.fit_splits(rows, clones, ("predict",)):

@@ -285,7 +285,7 @@ class SharedFit(ABC):
     by_chance : bool
         Whether a fit depends on its seed; then members of a group need equal seeds.
     takes_weights : bool
-        Whether it takes ``sample_weight``.
+        Whether it takes ``sample_weight``; else fits with weights are plain ones.
     predictions_only : bool
         Whether it yields predictions without a fitted model; then it serves only where scores
         need nothing else.
@@ -311,7 +311,7 @@ class SharedFit(ABC):
     types: ClassVar[Collection[type]]
     shared: ClassVar[Collection[str]]
     by_chance: ClassVar[bool] = False
-    takes_weights: bool = True
+    takes_weights: bool = False
     predictions_only: ClassVar[bool] = False
     gives: ClassVar[Collection[str]] = ("predict", "decision_function")
     splits_together: bool = False
@@ -591,6 +591,7 @@ class PlainFits(SharedEstimators):
     shared = ()
     protect = staticmethod(copy_of)
     fits_each = True
+    takes_weights = True
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
         for estimator in estimators:  # what ``fit`` returns is ignored: it need not be ``self``

@@ -51,6 +51,7 @@ class Prefixes(SharedEstimators):
         a ``RandomState`` is refused: no cut could leave it in the state of a separate fit.
     """
 
+    takes_weights = True
     by_chance = True
     size = "n_estimators"
     lists: Sequence[str] = ("estimators_",)

@@ -37,6 +37,8 @@ def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
 class LinearModels(SharedEstimators):
     """Shared fits that yield linear models."""
 
+    takes_weights = True
+
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
         """See ``SharedEstimators.predict``; multi-label models predict each by itself."""
         classes = getattr(fitted[0], "classes_", None)

@@ -37,6 +37,7 @@ class TransformedTargets(SharedEstimators):
     The targets are transformed once, and equal first steps of the pipelines are fitted once.
     """
 
+    takes_weights = True
     name = "targets transformed once"
     types = (TransformedTargetRegressor,)
     shared = ("regressor",)

@@ -37,6 +37,7 @@ NO_CHILD, NO_SPLIT = -1, -2  # scikit-learn's marks of a leaf: no children; no f
 class Trees(SharedEstimators):
     """Decision trees of several ``max_leaf_nodes`` and ``ccp_alpha``, cut from one."""
 
+    takes_weights = True
     name = "one tree, cut and pruned"
     types = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
     shared = (LEAVES, ALPHA)

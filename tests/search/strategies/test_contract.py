@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.search.strategies import DRAWING, STRATEGIES, strategy_class
 from pipelines.search.strategies.base import Request, RoundStrategy
 from pipelines.search.strategies.grid import Grid
-from pipelines.search.strategies.halving import Halving
-from pipelines.search.strategies.race import Race
 from pipelines.testing import StrategyContract
 from pipelines.testing.strategies import check_scope, scopes
 
 
 class TestStrategies(StrategyContract):
-    @pytest.fixture(params=[Grid, Halving, Race])
+    @pytest.fixture(params=[name for name in STRATEGIES.own_classes if name not in DRAWING])
     def make_strategy(self, request):
-        return request.param
+        return strategy_class(request.param)
 
 
 class Outside(Grid):
