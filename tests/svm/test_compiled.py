@@ -290,7 +290,7 @@ def heard(monkeypatch):
     monkeypatch.setattr(handler, "emit", lambda record: event.set())
     monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
     # numba does not tell the end of a compilation that an earlier test interrupted.
-    for name, value in (("_said", False), ("_depth", 0), ("_timer", None)):
+    for name, value in (("_is_announced", False), ("_depth", 0), ("_timer", None)):
         monkeypatch.setattr(compiled_module.announcement, name, value)
     logger.setLevel(logging.WARNING)
     yield event
