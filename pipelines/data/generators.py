@@ -54,7 +54,7 @@ _states_before: dict[
 
 
 def seed_generators(*key: Hashable) -> None:
-    """Seed the global generators by a key: equal keys, equal draws in every process.
+    """Seed the global generators by a key: equal keys give equal draws in every process.
 
     Parameters
     ----------

@@ -30,7 +30,8 @@ class Split:
     train : Path
         Folder of the training set's classes.
     test : Path or None
-        Folder of the test set's classes; None if it is to be drawn from the training set.
+        Folder of the test set's classes; None if the test set should be drawn from the training
+        set.
     notes : tuple of str
         Which folder is which split, and what is left out.
     warnings : tuple of str

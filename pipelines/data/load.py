@@ -74,7 +74,7 @@ def load_dataset(
     seed : int
         Seed of the test split and of the subset.
     reading : Reading, optional
-        How a table is to be read where that is not to be detected.
+        How a table should be read where that should not be detected.
     rare, n_folds : str, int
         What happens to classes that are too rare for the test set and this number of folds; see
         ``merge_or_drop``.
@@ -86,7 +86,7 @@ def load_dataset(
     in_order : bool
         Whether rows are in order of time; then the last ones are the test rows.
     images : ImageReading, optional
-        How the images of a folder are to be read.
+        How the images of a folder should be read.
     show_progress : bool
         Draw a bar on a terminal while images are decoded.
     features : str or Path, optional
@@ -103,7 +103,7 @@ def load_dataset(
     Raises
     ------
     InputError
-        The data, or an option, do not allow for this; the message says in one line what to do.
+        The data, or an option, do not allow this; the message says in one line what to do.
     """
     reading, images = reading or Reading(), images or ImageReading()
     source = _load(name, data_dir, target, reading, task, groups, images, show_progress, input)

@@ -50,7 +50,7 @@ def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
         umask = os.umask(0o077)  # the umask can only be read by setting it
         os.umask(umask)
         path.chmod(0o666 & ~umask)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:  # which stands for a full disk or a missing folder, too
+    except SafetensorError as error:  # which also stands for a full disk or a missing folder
         raise OSError(f"{path} cannot be written: {error}") from None
 
 
@@ -60,7 +60,7 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
     Raises
     ------
     ValueError
-        It is no such file.
+        It is not such a file.
     OSError
         The file cannot be read.
     """
@@ -148,7 +148,7 @@ def load_skops(content: bytes, trusted: Sequence[str]) -> Any:
     Raises
     ------
     ValueError
-        The content is damaged, or holds another type.
+        The content is damaged, or holds an object of another type.
     """
     try:
         return skops_io().loads(content, trusted=trusted)

@@ -47,7 +47,7 @@ class Placement:
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of ``key``: one that was lent, or one made at the first call."""
+        """The value of ``key``: a value that was lent, or one made at the first call."""
         with self._lock:
             if (lent_value := self._lent.get(key)) is not None:
                 return lent_value
@@ -150,7 +150,7 @@ class FoldedData:
         ----------
         device : {"cpu", "gpu"}
         rows : int array, optional
-            The rows a scaling that learns is fitted on; all by default.
+            The rows on which a scaling that learns is fitted; by default all.
 
         Returns
         -------

@@ -196,7 +196,7 @@ def column_levels(column: pd.Series, path: Path) -> list[Any]:
 
 
 def slip_error(name: str, source: TableSource, path: Path) -> InputError:
-    """The error of a column of numbers with cells that are none."""
+    """The error for a column of numbers with cells that are none."""
     slip = source.columns.slips[name]
     is_text = source.table is not None
     as_missing = f"take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, "
@@ -297,7 +297,7 @@ def level_of(value: object) -> str:
 
 
 def _type_error(column: pd.Series, path: Path) -> InputError:
-    """The error of a column that holds neither numbers nor text."""
+    """The error for a column that holds neither numbers nor text."""
     value = column.dropna().iloc[0]
     return InputError(
         f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "

@@ -386,7 +386,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]
 
 
 def empty(path: Path) -> InputError:
-    """The error of a file without a row."""
+    """The error for a file without a row."""
     return InputError(
         f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
         "it was written in full"
@@ -394,7 +394,7 @@ def empty(path: Path) -> InputError:
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
-    """The error of a missing target, with the most similar name."""
+    """The error for a missing target, with the most similar name."""
     close_names = get_close_matches(target, names, n=1)
     hint = f"did you mean {short(close_names[0])}? " if close_names else ""
     return InputError(

@@ -41,7 +41,7 @@ def reason_of(error: object) -> str:
 
 
 def unreadable(path: str | Path, why: object, parameter: str = "dataset") -> InputError:
-    """The error of a file that no reader takes."""
+    """The error for a file that no reader takes."""
     return InputError(
         f"{opt(parameter)} cannot be read: '{path}' is no valid {Path(path).suffix.lower()} file "
         f"({reason_of(why)}); repair it or write it again"
