@@ -30,7 +30,7 @@ class Progress:
     note: str = ""
 
     def within(self, start: float, length: float) -> Progress:
-        """Progress of a larger work, of which this is the part of that start and length."""
+        """Progress of a larger piece of work, in which this one has that start and length."""
         return Progress(min(1.0, start + self.fraction * length))
 
 

@@ -118,7 +118,7 @@ def _is_flat(folder: Path) -> bool:
 
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:
-    """A warning where all classes hold folders of the same names, which may be the real classes."""
+    """A warning if all classes hold folders with the same names, which may be the real classes."""
     subfolders = {tuple(class_folders(root / name)) for name in names}
     if len(names) < 2 or len(subfolders) > 1 or any(_holds_images(root / name) for name in names):
         return ()

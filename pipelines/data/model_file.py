@@ -1,4 +1,4 @@
-"""Model files in safetensors (arrays and text) or skops format; reading one runs no code of it."""
+"""Model files in safetensors (arrays and text) or skops format; reading runs no code from them."""
 
 from __future__ import annotations
 

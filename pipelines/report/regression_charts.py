@@ -62,7 +62,7 @@ def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
 
 
 def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
-    """Cards of the coverage of test samples, with its 95 % interval, and of the mean width.
+    """Cards for the coverage of test samples, with its 95 % interval, and for the mean width.
 
     For the parameters see ``intervals_chart``.
     """

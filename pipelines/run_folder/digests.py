@@ -28,7 +28,7 @@ class FileDigest(RecordPart):
 
 
 def digests_read_again(folder: Path, files: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Digests of all files that are read again, including those that match ``files``."""
+    """Digests of all files that are read again, including files that match ``files``."""
     patterns = (*READ_AGAIN, *files)
     return digests_of(folder, sorted(path for name in patterns for path in folder.glob(name)))
 
