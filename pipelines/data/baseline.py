@@ -44,7 +44,7 @@ def baseline_of(
     dict
         ``answer``, the constant prediction, and ``words``, a phrase for it. ``share``, the fraction
         of the training rows in the most frequent class (classification). ``scoring`` and
-        ``score_mean``, the mean over the splits; None where there is no such score.
+        ``score_mean``, the mean over the splits; None where there is no score.
         ``test_error`` and ``n_test_errors`` where there are test rows (classification).
     """
     baseline = constant_answer(
@@ -68,7 +68,7 @@ def baseline_of(
     # scikit-learn warns that a class which is never predicted has no precision.
     with warnings.catch_warnings(action="ignore"):
         # A scorer that needs a method which a dummy lacks gives NaN.
-        # The rows matter only to a scorer of the user's, as those of scikit-learn ignore X here.
+        # The rows matter only to a scorer of the user's, as scikit-learn's scorers ignore X here.
         X = np.zeros((len(y), 1)) if scorer is None else data.X_train
         mean = cross_val_score(dummy, X, y, scoring=scorer or scoring, cv=splits).mean()
     return baseline | {"score_mean": float(mean) if np.isfinite(mean) else None}
@@ -91,7 +91,7 @@ def constant_answer(
     Returns
     -------
     dict
-        Entries as ``baseline_of`` has them, without those of the scorer.
+        Entries as ``baseline_of`` has them, without the scorer's entries.
     """
     if classes is None:
         mean = float(np.mean(y_train))

@@ -117,7 +117,7 @@ class BootstrapSplits(Sequence[Fold]):
 
 
 def bootstrap_generator(seed: int, *key: int) -> np.random.Generator:
-    """The generator of a bootstrap; key 3 gives that of ``SeedSequence(seed).spawn(n)[3]``."""
+    """The generator for a bootstrap; key 3 gives that of ``SeedSequence(seed).spawn(n)[3]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

@@ -93,7 +93,7 @@ class LoadedRows:
     """Rows and labels as a loader found them, before splitting and encoding.
 
     A data set with a test set of its own fills ``X_test`` and ``y_test``; any other is split later.
-    The other fields become those of ``Dataset``.
+    The other fields become fields of ``Dataset``.
     """
 
     X: Any
@@ -141,7 +141,7 @@ class Dataset:
     scaling : Scaling or Preparation
         How features are brought to a common range.
     table : mapping or None
-        What a file was understood to be, for ``run.json``; None for images.
+        How a file was interpreted, for ``run.json``; None for images.
     lines : tuple of str
         Lines about the data that the console shows before a run.
     task : str

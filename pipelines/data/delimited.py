@@ -100,8 +100,8 @@ class TextTable:
     Attributes
     ----------
     names : tuple of str or None
-        Column names, None if there is no header line; empty where a column has none. Columns at
-        the end without a name and without a filled cell are left out.
+        Column names, None if there is no header line; empty where a column has none. Columns at the
+        end that have neither a name nor a filled cell are left out.
     cells : pyarrow.Table
         Columns of text, named by their number from 0; null where a row lacks the cell.
     notes : tuple of str
@@ -209,7 +209,7 @@ def read_text_table(
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding of a file: that of its byte order mark, UTF-8 if it is valid, else a likely one.
+    """The encoding of a file: from its byte order mark, UTF-8 if that is valid, else a likely one.
 
     Raises
     ------

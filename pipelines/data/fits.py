@@ -100,8 +100,8 @@ class Fit:
     loss : float or None
         Mean negative log-likelihood of the rows' classes, where the solver computes it.
     n_steps, n_steps_made : int
-        First pipeline steps that the whole task needed on the split, and those of them that were
-        fitted rather than reused.
+        Number of first pipeline steps that the whole task needed on the split, and of those that
+        were fitted rather than reused.
     apart : str
         Why candidates that usually share work were fitted one by one; empty where they were not.
     implementation, reason : str

@@ -1,6 +1,6 @@
 """Rows chosen by class: folds, a test set, a smaller training set; and classes too rare for these.
 
-Folds and test sets are, row for row, those of scikit-learn. They are computed here because
+Folds and test sets are, row for row, the same as scikit-learn's. They are computed here because
 importing scikit-learn takes longer than a whole search of a small data set.
 """
 
@@ -24,7 +24,7 @@ MOST_NAMED = 40  # classes that a message names
 def make_folds(
     y: NDArray[Any], n_folds: int, seed: int, classes: NDArray[Any] | None = None
 ) -> list[tuple[Rows, Rows]]:
-    """Shuffled stratified folds, row for row those of ``StratifiedKFold(n_folds, shuffle=True)``.
+    """Shuffled stratified folds, equal row for row to ``StratifiedKFold(n_folds, shuffle=True)``.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 Large data sets of digits were made in one way: the ink is scaled to a box of fixed size with its
 proportions kept, and its centre of mass is moved to the centre of the image [1]_. An image of the
 user's own gets the same treatment; the size of the box, the width of strokes and the brightest
-pixel are those of the training images. Photographs are resized and cropped as those of the data
-set were.
+pixel are those of the training images. Photographs are resized and cropped as the photographs of
+the data set were.
 
 References
 ----------
@@ -183,7 +183,7 @@ def decode(
 def _centre(image: Image.Image, size: int) -> Image.Image:
     """Resize the shorter side of an image to ``size`` pixels and crop the centre.
 
-    Lengths, positions and filter are those of ``Resize`` and ``CenterCrop`` of
+    Lengths, positions and filter are the same as in ``Resize`` and ``CenterCrop`` of
     ``torchvision.transforms.v2``, whose import takes many times longer than the work done here.
     """
     from PIL.Image import Resampling
@@ -259,7 +259,7 @@ def _extent(lines: Any) -> np.ndarray:
 def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
     """The image files among these paths and in these folders, and notes on what is left out.
 
-    Folders are searched as those of a data set are, see ``image_paths``.
+    Folders are searched in the same way as the folders of a data set; see ``image_paths``.
 
     Raises
     ------
@@ -321,11 +321,11 @@ class WhiteOfRun:
 def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.ndarray:
     """Read an image in the form of a data set's images.
 
-    A photograph is decoded as those of the data set were. A drawing in ink becomes grey; where its
-    border is light, it is inverted, as ink is bright in the data. The border's level is subtracted
-    and the rest stretched to the data's range. The ink is cut out, scaled to the data's box with
-    its proportions kept, its strokes made thicker or thinner where they differ from those of the
-    data, and its centre of mass is put in the centre.
+    A photograph is decoded as the photographs of the data set were. A drawing in ink becomes grey;
+    where its border is light, it is inverted, as ink is bright in the data. The border's level is
+    subtracted and the rest stretched to the data's range. The ink is cut out, scaled to the data's
+    box with its proportions kept, its strokes made thicker or thinner where they differ from those
+    of the data, and its centre of mass is put in the centre.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A folder of images with a subfolder for each class: decoded once, then read from a cache.
 
-Files and classes are those of torchvision's ``ImageFolder``, without hidden ones and with each file
-once. The pixels are cached as uint8 under ``--data-dir/images``, keyed by the content of the
+Files and classes are those of torchvision's ``ImageFolder``, without hidden files and with each
+file once. The pixels are cached as uint8 under ``--data-dir/images``, keyed by the content of the
 folder; the cache may be deleted at any time.
 """
 
@@ -338,7 +338,7 @@ def _files(root: Path) -> dict[str, ImagePaths]:
     Raises
     ------
     InputError
-        There is no class, one is empty, or two have names that are the same as text.
+        There is no class, a class is empty, or two classes have names that are the same as text.
     """
     by_class = {name: image_paths(root / name, "dataset") for name in class_folders(root)}
     path = readable(root)

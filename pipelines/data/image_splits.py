@@ -68,7 +68,7 @@ def find_split(root: Path) -> Split:
     Raises
     ------
     InputError
-        Folders are named after splits, but which is the training or the test set cannot be told.
+        Folders are named after splits, but it cannot be told which is the training or the test set.
     """
     names, path = class_folders(root), f"'{readable(root)}'"
     roles = {name: role for name in names if (role := role_of(name))}

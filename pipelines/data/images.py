@@ -233,8 +233,8 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
     Raises
     ------
     InputError
-        The file cannot be read, is no IDX file, is cut short or too long, or has another type or
-        number of dimensions.
+        The file cannot be read, is not an IDX file, is cut short or too long, or has another type
+        or number of dimensions.
     """
     try:
         content = Path(path).read_bytes()

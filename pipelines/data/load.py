@@ -61,7 +61,7 @@ def load_dataset(
     Parameters
     ----------
     name : str
-        A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or that of a
+        A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or the path of a
         folder with a subfolder of images for each class.
     data_dir : str or Path
         Where image data sets are read from or downloaded to.
@@ -93,8 +93,8 @@ def load_dataset(
         An .npy file with a row of numbers for each image, training images first, which replaces
         their pixels.
     input : {"memory", "stream", "auto"}
-        "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet table
-        on disk, as ``RowsOnDisk``; "auto" does so if they are larger than half of the memory.
+        "memory" loads all rows; "stream" leaves the rows of a folder of images or of a Parquet
+        table on disk, as ``RowsOnDisk``; "auto" does so if they are larger than half of the memory.
 
     Returns
     -------
@@ -277,7 +277,7 @@ def _load(
 
 
 def refuse_unstreamed(path: Path, input: Input) -> None:
-    """Raise InputError for data that have to be streamed if their form does not allow it."""
+    """Raise InputError for data that have to be streamed, if their form does not allow it."""
     import psutil
 
     if input == "stream" and path.suffix.lower() != ".parquet":

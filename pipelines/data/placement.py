@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-ALIGNMENT = 16  # in bytes, that of the largest numbers in arrays
+ALIGNMENT = 16  # in bytes; the alignment of the largest numbers in arrays
 
 
 class Placement:
@@ -165,7 +165,7 @@ class FoldedData:
         return self.placement.get((device, "scaled"), lambda: self._scale(None, device))
 
     def unscaled(self, device: str) -> Any:
-        """The training rows as they are, on ``device``; cached like those of ``scaled``."""
+        """The training rows as they are, on ``device``; cached like the rows of ``scaled``."""
         return self.placement.get((device, "unscaled"), lambda: to_device(self.X, device))
 
     def placed(self) -> dict[str, Any]:

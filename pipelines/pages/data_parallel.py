@@ -68,7 +68,7 @@ class TrainingReport(Report):
 
     @property
     def epochs(self) -> pd.DataFrame:
-        """Epochs that have ended, without those of failed trainings."""
+        """Epochs that have ended, without the epochs of failed trainings."""
         if "seconds" not in self.cells:
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]

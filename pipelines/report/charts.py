@@ -57,7 +57,7 @@ LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheig
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a dot drawn as a line; in a PNG, lines of no length are left out
 HALF = 0.36  # half the width of a box; samples are 1 apart
-FEWEST_OF_A_BOX = 10  # numbers; quartiles of five folds say less than the five numbers
+FEWEST_OF_A_BOX = 10  # numbers; quartiles of five folds tell less than the five numbers
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
 BOXES = (

@@ -47,7 +47,7 @@ BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is no test
+def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is not a test
     """The section on the test samples of a classifier or a regressor.
 
     Parameters

@@ -172,7 +172,8 @@ class Curves:
         """Mean curves of classes that all weigh the same (macro average)."""
         grid = np.linspace(0, 1, MOST_KNOTS + 1)
         true = np.mean([np.interp(grid, *class_curves.roc) for class_curves in curves], axis=0)
-        # Precision falls in steps: at a recall, it is that of the first threshold to reach it.
+        # Precision falls in steps: at a given recall, its value is that of the first threshold to
+        # reach it.
         steps = []
         for class_curves in curves:
             recall, precision = class_curves.precision_recall

@@ -121,7 +121,8 @@ def has_score(run: Report) -> bool:
 
 def have_different_data(runs: Runs) -> bool:
     """Whether runs are known to differ in their data or in its split."""
-    # Each command prepares data in its own way, so that fingerprints are equal within one only.
+    # Each command prepares data in its own way, so fingerprints can be equal only within one
+    # command.
     data_of_runs = [(run.record.command, run.record.dataset) for run in runs.values()]
     return len({(data.name, data.n_train, data.n_test) for _, data in data_of_runs}) > 1 or len(
         {(command, data.fingerprint) for command, data in data_of_runs}

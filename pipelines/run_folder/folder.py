@@ -157,8 +157,8 @@ class RunFolder:
     def remove_changed(self, journal: Journal) -> None:
         """Remove files that are not as the run left them, so that this session makes them again.
 
-        A session that was killed left no digests except those of tasks' files in its journal. The
-        journal itself stays: each of its lines has a checksum.
+        A session that was killed left no digests except the digests of tasks' files in its journal.
+        The journal itself stays: each of its lines has a checksum.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class RunFolder:
             self.record["fingerprint"] = journal.fingerprint
 
     def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
-        """Start to count this session's wall time, on top of that of earlier sessions.
+        """Start to count this session's wall time, on top of the time of earlier sessions.
 
         A session that was killed did not record its end; it counts up to its last record in the
         journal.

@@ -32,7 +32,7 @@ class FinishedTask:
     started : float
         Unix time in seconds.
     seconds, compile_seconds : float
-        The seconds include those of compilation.
+        The seconds include compilation.
     rows : tuple of mappings
     cost : float or None
         Predicted cost, in a unit of time that serves only to compare tasks; None in older journals.

@@ -131,7 +131,7 @@ class Failure(RecordPart):
 
 
 class OptionMetadata(RecordPart):
-    """The options of a run as they are; those that pages read have a type."""
+    """The options of a run as they are; the options that pages read have a type."""
 
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
 

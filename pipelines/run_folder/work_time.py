@@ -128,7 +128,7 @@ def is_within_session(tasks: Sequence[FinishedTask], start: float, end: float) -
 
 
 def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """Seconds of compilation: those of the worker with the most, as workers compile in parallel."""
+    """Seconds of compilation, for the worker with the most, as workers compile in parallel."""
     by_worker: dict[str, float] = {}
     for task in tasks:
         for worker in task.workers:

@@ -55,9 +55,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     missing : {"impute", "drop", "refuse"}
         With "drop" or "refuse" a missing number is an error, also in ``transform``.
     layout : tuple of str
-        Names of the columns that ``transform`` gives; by default those of the training rows. A
-        column whose level or gap these lack is then 0 in every row, so that all folds have the same
-        width; it adds nothing to a distance or a product.
+        Names of the columns that ``transform`` gives; by default the columns of the training rows.
+        A column whose level or gap the training rows lack is then 0 in every row, so that all folds
+        have the same width; it adds nothing to a distance or a product.
 
     Attributes
     ----------

@@ -380,7 +380,7 @@ def choose_target(
     Raises
     ------
     InputError
-        There is no such column, or none was named and the last is not suitable.
+        There is no such column, or no column was named and the last one is not suitable.
     """
     names = list(frame.columns)
     if target is None:

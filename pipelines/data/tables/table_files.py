@@ -219,7 +219,7 @@ def read_frame(
 def typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
 ) -> tuple[pd.DataFrame, TableSource]:
-    """Columns of a Parquet table; those of text that hold numbers are converted."""
+    """Columns of a Parquet table; columns of text that hold numbers are converted."""
     import pyarrow as pa
 
     from pipelines.data.tables.typed_columns import type_columns
