@@ -34,10 +34,10 @@ def baseline_of(
     scoring : str, optional
         Name of the scorer of the cross-validation; None to score none.
     labels : array of shape (n_classes,), optional
-        What the scorer sees in place of class codes.
+        Labels that the scorer sees in place of class codes.
     scorer : callable, optional
-        What ``scoring`` stands for where scikit-learn has no scorer of that name. It may look at
-        the features, which a scorer of scikit-learn does not.
+        The scorer that ``scoring`` stands for where scikit-learn has no scorer of that name. It may
+        look at the features, which scikit-learn's scorers do not.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def read_model_file(
     ----------
     path : Path
     make : function of arrays and metadata
-        Builds the model; what it raises on damaged content becomes an InputError.
+        Builds the model; an error that it raises on damaged content becomes an InputError.
     is_to_be, way_out : str
         What the file must be, and what to do, for the message.
 

@@ -190,7 +190,7 @@ class FoldedData:
 
 
 class SharedData:
-    """What tasks share, on the host: a value that Dask holds, counts and sends.
+    """Data that tasks share, on the host: a value that Dask holds, counts and sends.
 
     Its arrays are aligned in every process. Dask hands out pieces of one message, whose arrays
     begin anywhere; sums over those take several times as long, and some libraries refuse them.

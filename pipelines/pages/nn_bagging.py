@@ -81,9 +81,9 @@ class BaggingReport(Report):
     of_members, of_candidates : str
         Sentences below the tables of members and candidates.
     ordered_by : str
-        What candidates are sorted by: ``error`` or ``loss``.
+        The score that candidates are sorted by: ``error`` or ``loss``.
     predicted_by : str
-        What predicted the test samples, for a caption.
+        Predictor of the test samples, for a caption.
     """
 
     title = "Bagging of neural networks"

@@ -261,7 +261,7 @@ def samples_chart(
     samples : sequence of Sample
         At positions 0, 1, ...
     measure : Measure
-        What the values are.
+        Measure of the values.
     title : str
     names : sequence of str
         Label of each sample, on the x axis.
@@ -426,7 +426,7 @@ def matrix(
     ----------
     axes : Axes
     values : float array of shape (n_rows, n_columns)
-        What the colours show; NaN for a cell without colour.
+        Values that the colours show; NaN for a cell without colour.
     texts : str array of shape (n_rows, n_columns)
         Empty for a cell without text.
     size : float
@@ -529,7 +529,7 @@ def scatter_map(
     best : tuple of two floats, or None
         Parameters of the best candidate, in the order of ``points``.
     measure : Measure
-        What the means are.
+        Measure of the means.
     title : str
     words : str
         Entry of the best candidate in the legend.
@@ -591,7 +591,7 @@ def heat_map(
     best : tuple of two floats, or None
         Row and column of the best candidate.
     measure : Measure
-        What the means are.
+        Measure of the means.
     title : str
     words : str
         Entry of the best candidate in the legend.

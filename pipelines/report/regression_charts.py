@@ -135,7 +135,7 @@ def deferral_chart(
     error : float array of shape (n,)
         Error among those that are kept.
     by : str
-        What the predictions are sorted by, such as "certainty of the vote".
+        Quantity that the predictions are sorted by, such as "certainty of the vote".
     rule : tuple of coverage, error and text, or None
         What the run's rule keeps; drawn as a dot.
     caption : str

@@ -89,7 +89,7 @@ class Cache:
                 os.rename(new_folder, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process, which opens the files itself."""
+        """The state that travels to another process, which opens the files itself."""
         handles = ("rows", "_marks", "_file", "_locks")
         return {name: value for name, value in vars(self).items() if name not in handles}
 

@@ -18,8 +18,8 @@ INPUTS: tuple[Input, ...] = ("auto", "memory", "stream")
 class Store(ABC):
     """A folder or table on disk: rows of one length, which are read unit by unit.
 
-    A unit is what is read at once, an image or a row group. A row's slot is its position in the
-    cache, where the rows of a unit are side by side. A shard is a run of whole units.
+    A unit is the part that is read at once: an image or a row group. A row's slot is its position
+    in the cache, where the rows of a unit are side by side. A shard is a run of whole units.
 
     Attributes
     ----------

@@ -154,7 +154,7 @@ class StreamedTable(RawTable):
     why : str
         Why the rows stay on disk, in words.
     beyond : tuple of str
-        What other rows have that the sample lacks, in words.
+        Levels and missing cells that other rows have and the sample lacks, in words.
     """
 
     sample: RawTable = field(kw_only=True)
