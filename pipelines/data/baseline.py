@@ -34,17 +34,17 @@ def baseline_of(
     scoring : str, optional
         Name of the scorer of the cross-validation; None to score none.
     labels : array of shape (n_classes,), optional
-        What the scorer sees in place of class codes.
+        Labels that the scorer sees in place of class codes.
     scorer : callable, optional
-        What ``scoring`` stands for where scikit-learn has no scorer of that name. It may look at
-        the features, which a scorer of scikit-learn does not.
+        The scorer that ``scoring`` stands for where scikit-learn has no scorer of that name. It may
+        look at the features, which scikit-learn's scorers do not.
 
     Returns
     -------
     dict
         ``answer``, the constant prediction, and ``words``, a phrase for it. ``share``, the fraction
         of the training rows in the most frequent class (classification). ``scoring`` and
-        ``score_mean``, the mean over the splits; None where there is no such score.
+        ``score_mean``, the mean over the splits; None where there is no score.
         ``test_error`` and ``n_test_errors`` where there are test rows (classification).
     """
     baseline = constant_answer(
@@ -68,7 +68,7 @@ def baseline_of(
     # scikit-learn warns that a class which is never predicted has no precision.
     with warnings.catch_warnings(action="ignore"):
         # A scorer that needs a method which a dummy lacks gives NaN.
-        # The rows matter only to a scorer of the user's, as those of scikit-learn ignore X here.
+        # The rows matter only to a scorer of the user's, as scikit-learn's scorers ignore X here.
         X = np.zeros((len(y), 1)) if scorer is None else data.X_train
         mean = cross_val_score(dummy, X, y, scoring=scorer or scoring, cv=splits).mean()
     return baseline | {"score_mean": float(mean) if np.isfinite(mean) else None}
@@ -84,14 +84,14 @@ def constant_answer(
     y_train : array of shape (n_train,)
         Class codes, or the numbers of a regression.
     y_test : array of shape (n_test,)
-        The same of the test rows; may be empty.
+        The same for the test rows; may be empty.
     classes : array of shape (n_classes,) or None
-        Names that the codes stand for; None for a regression.
+        Labels that the codes stand for; None for a regression.
 
     Returns
     -------
     dict
-        Entries as ``baseline_of`` has them, without those of the scorer.
+        Entries as ``baseline_of`` has them, without the scorer's entries.
     """
     if classes is None:
         mean = float(np.mean(y_train))
@@ -124,14 +124,14 @@ def remarks_on(
     scores : sequence of float
         Mean score of each candidate, by the scorer of the baseline; NaN where a candidate has none.
     test_error : float, optional
-        Fraction of test rows that the best candidate has wrong.
+        Fraction of test rows that the best candidate gets wrong.
     option : str
         Option that helps where accuracy misleads; empty where the command has none.
 
     Returns
     -------
     list of str
-        A sentence each; empty where nothing stands out.
+        One sentence per remark; empty where nothing stands out.
     """
     remarks = []
     finite_scores = np.asarray([score for score in scores if np.isfinite(score)])
@@ -173,7 +173,7 @@ def remarks_on(
 
 
 def better_on_test_rows(baseline: dict[str, Any], test_error: float) -> list[str]:
-    """A remark unless the test error is below the baseline's; empty where it is."""
+    """A remark if the test error is not below the baseline's; empty if it is below."""
     if test_error < (error := baseline["test_error"]):
         return []
     return [
@@ -199,7 +199,7 @@ def _alone(column: Any, y: np.ndarray, task: str) -> float:
     elif np.bincount(y).max() >= TELLS_ALL * len(y):
         return 0.0
     else:
-        # No more leaves than the classes need: a larger tree finds a rule in row numbers, too.
+        # No more leaves than the classes need: a larger tree finds a rule even in row numbers.
         tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(y)), random_state=0)
     half = len(y) // 2
     score = float(tree.fit(x[:half], y[:half]).score(x[half:], y[half:]))

@@ -2,8 +2,8 @@
 
 torch's ``DataLoader``, which takes row by row, was 18 times slower on bytes in memory
 (``benchmarks/results/2026-11-22-batches-mnist.md``), and a thread that gathers batches ahead more
-than halved what is left. The order of an epoch depends on the seed and the epoch alone, whatever
-the number of ranks.
+than halved the remaining time. The order of an epoch depends on the seed and the epoch alone,
+whatever the number of ranks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "Columns", "RankBatch", "rank_slice"]
 
 Columns = dict[str, "torch.Tensor"]
-MIN_ROWS = 2  # fewest rows of a rank's batch: of a single row there is no variance
+MIN_ROWS = 2  # fewest rows in a rank's batch: a single row has no variance
 
 
 @dataclass(frozen=True, eq=False)
 class RankBatch:
-    """A rank's rows of one union batch, which is the batch of all ranks together.
+    """One rank's share of a union batch (the combined batch of all ranks).
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class RankBatch:
     rows : int64 tensor of shape (n,)
         Row numbers.
     n_union : int
-        Rows of all ranks together.
+        Total number of rows over all ranks.
     position : int
-        Rows of the epoch that all ranks have seen after this batch.
+        Number of rows of the epoch that all ranks have seen after this batch.
     """
 
     columns: Columns
@@ -57,9 +57,9 @@ class Batches:
         The first axis is the row. They keep their dtype: the bytes of an image stay bytes until
         they are on the device.
     batch_size : int
-        Rows of a rank's batch; the union batch of all ranks has ``n_ranks`` times as many. A last
-        batch that would leave a rank fewer than two rows joins the one before: a single row has no
-        variance, which batch normalisation divides by.
+        Rows in a rank's batch; the union batch of all ranks has ``n_ranks`` times as many. A last
+        batch that would leave a rank fewer than two rows is joined to the batch before it: a single
+        row has no variance, which batch normalisation divides by.
     seed : int
         Each epoch has its own order, and every order is equally likely.
     map : function of the columns of a batch, optional
@@ -67,8 +67,8 @@ class Batches:
     rank, n_ranks : int
         Which part of each union batch this iterator yields.
     epoch, position : int
-        Where to begin, as another iterator with this seed and any number of ranks had them; later
-        the current epoch and position.
+        Where to begin: the values of another iterator with this seed and any number of ranks;
+        later, the current epoch and position.
     device : str
         Device of the batches in torch's words, such as ``cpu`` or ``cuda``.
     on_host : bool
@@ -103,7 +103,8 @@ class Batches:
                 f"{opt('columns')} must be arrays of one length, at least 1, got {lengths}; give "
                 "each row a value in every column"
             )
-        # torch shares the memory of an array, but warns of a read-only one, which is copied here.
+        # torch shares the memory of an array, but warns about a read-only one, which is copied
+        # here.
         self._columns: Columns = {
             name: torch.as_tensor(
                 column

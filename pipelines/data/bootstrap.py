@@ -21,7 +21,7 @@ class Bootstrap:
     Attributes
     ----------
     folds : tuple of int32 arrays, ascending
-        Every row of the training set is in exactly one.
+        Every row of the training set is in exactly one fold.
     samples : tuple of int32 arrays
         For each fold, as many rows as it has, drawn from it with replacement.
     """
@@ -50,7 +50,7 @@ class Bootstrap:
     def out_of_bag(self, fold: int | None = None) -> Rows:
         """Rows that were not drawn for ``train(fold)``, or for ``everything``; ascending.
 
-        About a third of the rows of the folds drawn from. None of them is in ``fold``.
+        They are about a third of the rows of the folds drawn from. None of them is in ``fold``.
         """
         other_folds = [rows for other_fold, rows in enumerate(self.folds) if other_fold != fold]
         drawn = self.everything() if fold is None else self.train(fold)
@@ -67,7 +67,7 @@ class BootstrapSplits(Sequence[Fold]):
     Attributes
     ----------
     data : FoldedData
-        Its classes stratify the folds, and its weights are those of the draws.
+        Its classes stratify the folds, and its weights are used for the draws.
     n_folds : int
     seed : int
         Seed of the run.
@@ -117,7 +117,7 @@ class BootstrapSplits(Sequence[Fold]):
 
 
 def bootstrap_generator(seed: int, *key: int) -> np.random.Generator:
-    """The generator of a bootstrap; key 3 gives that of ``SeedSequence(seed).spawn(n)[3]``."""
+    """The generator for a bootstrap; key 3 gives that of ``SeedSequence(seed).spawn(n)[3]``."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -152,7 +152,7 @@ def draw_bootstrap(
     Raises
     ------
     InputError
-        There are fewer than two folds, or more than half as many as rows.
+        There are fewer than two folds, or more than half as many folds as rows.
     """
     if n_folds < 2:
         raise InputError(f"{opt('folds')} must be at least 2, got {n_folds}")

@@ -14,7 +14,7 @@ from pipelines.data.dataset import Dataset, channels_height_width
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
 
-PER_CLASS, MOST_CLASSES = 8, 60  # images of a class, and classes, on a sheet
+PER_CLASS, MOST_CLASSES = 8, 60  # images per class, and classes, on a sheet
 SIDE, GAP, TEXT = 64, 4, 14  # in pixels: side of an image, gap between images, height of letters
 
 

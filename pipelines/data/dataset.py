@@ -18,8 +18,8 @@ from pipelines.data.scaling import Scaling
 
 Array = NDArray[Any]
 Task = Literal["classification", "regression"]
-ImageShape = tuple[int, ...]  # (height, width) of gray images, (channels, height, width) of colour
-ROWS_LOOKED_AT = 2000  # sample for a variance: the pixels of any images vary alike
+ImageShape = tuple[int, ...]  # (height, width) of grey images, (channels, height, width) of colour
+ROWS_LOOKED_AT = 2000  # rows used for a variance: the pixels of any images vary alike
 CLASSIFICATION: Task = "classification"
 REGRESSION: Task = "regression"
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def channels_height_width(shape: ImageShape) -> tuple[int, int, int]:
-    """The lengths of an ``image_shape`` as three numbers; a gray image has one channel."""
+    """The lengths of an ``image_shape`` as three numbers; a grey image has one channel."""
     channels, height, width = (1, *shape) if len(shape) == 2 else shape
     return channels, height, width
 
@@ -81,7 +81,7 @@ class ImageFolder:
     decoded : Path
         Folder of the decoded training images.
     white : mapping of str to float
-        For images of more than 8 bits, the value that became 255, by their depth.
+        For images of more than 8 bits, the value that became 255, by depth.
     """
 
     decoded: Path
@@ -93,7 +93,7 @@ class LoadedRows:
     """Rows and labels as a loader found them, before splitting and encoding.
 
     A data set with a test set of its own fills ``X_test`` and ``y_test``; any other is split later.
-    The other fields become those of ``Dataset``.
+    The other fields become fields of ``Dataset``.
     """
 
     X: Any
@@ -123,8 +123,8 @@ class Dataset:
     Attributes
     ----------
     X_train : array of shape (n_train, n_features), or DataFrame
-        uint8 (images) or float64 (tables), C-contiguous. A DataFrame as ``RawTable.X`` for a table
-        with categories or missing cells; ``RowsOnDisk`` for rows that stay on disk.
+        uint8 (images) or float64 (tables), C-contiguous. A DataFrame like ``RawTable.X`` for a
+        table with categories or missing cells; ``RowsOnDisk`` for rows that stay on disk.
     y_train : array of shape (n_train,)
         int32 class codes 0 .. n_classes - 1, or float64 for a regression.
     X_test : array of shape (n_test, n_features)
@@ -134,28 +134,28 @@ class Dataset:
     classes : array of shape (n_classes,)
         Labels in sorted order: ``classes[code]`` is the label of a code. Empty for a regression.
     image_shape : tuple of int or None
-        (height, width) of gray images, (channels, height, width) of coloured ones, None for a
+        (height, width) of grey images, (channels, height, width) of coloured ones, None for a
         table. A row of X is an image of this shape, flattened.
     feature_names : list of str or None
         The columns of a table; None for images.
     scaling : Scaling or Preparation
-        How features are to be brought to a common range.
+        How features are brought to a common range.
     table : mapping or None
-        What a file was understood to be, for ``run.json``; None for images.
+        How a file was interpreted, for ``run.json``; None for images.
     lines : tuple of str
-        Lines on the data that the console shows before a run.
+        Lines about the data that the console shows before a run.
     task : str
         "classification" or "regression".
     groups : array of shape (n_train,) or None
         Group of each training row, for cross-validation by groups.
     ink : bool
-        Whether images are drawings on an even ground, such as digits, rather than photographs.
+        Whether images are drawings on a plain background, such as digits, rather than photographs.
     pictures : Dataset or None
-        The images whose extracted features the rows are; ``image_shape`` is then None.
+        The images from which the features in the rows were extracted; ``image_shape`` is then None.
     folder : ImageFolder or None
         The folder that images were read from.
     notes : tuple of str
-        Those of ``lines`` on what was left out, converted or may be wrong.
+        The entries of ``lines`` about what was left out or converted, or may be wrong.
     """
 
     name: str
@@ -197,8 +197,8 @@ class Dataset:
     def variance(self) -> float:
         """Sum of the variances of all columns of the matrix that a solver receives.
 
-        Standardised columns have a variance of 1 each, so that it is their number. Otherwise it is
-        computed: of a table from all rows, of images from the first ``ROWS_LOOKED_AT``.
+        Standardised columns have a variance of 1 each, so the sum is their number. Otherwise it is
+        computed: for a table from all rows, for images from the first ``ROWS_LOOKED_AT``.
         """
         if self.scaling.kind == "standardise":
             return float(self.X_train.shape[1])

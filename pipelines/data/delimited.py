@@ -44,7 +44,7 @@ DELIMITERS = (",", ";", "\t", "|")
 COMMENT_MARKS = ("#", "%")
 NO_SUCH_CELL = "\x01"  # occurs in no text: tells an empty cell from one that a row lacks
 GAPS = {"", "-", "--", "..", "...", ".", "?", "na", "n/a", "nan", "null", "none", "#n/a", "missing"}
-INFINITE = ("inf", "-inf", "Inf", "-Inf")  # a number, except in the first line, where it is a name
+INFINITE = ("inf", "-inf", "Inf", "-Inf")  # numbers, except in the first line, where they are names
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 _NUMBER = re.compile(
     r"[-+\u2212(]?\s*[$€£¥]?\s*(\d[\d,.'\s\u00a0\u202f]*|\.\d+)([eEdD][-+]?\d+)?\s*[%)]?",
@@ -52,7 +52,7 @@ _NUMBER = re.compile(
 )
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _GAP = re.compile(r"#(N/A|NA|DIV/0!|VALUE!|REF!|NAME\?|NUM!|NULL!)", re.IGNORECASE)
-# Other formats, by the first line that is no comment.
+# Other formats, by the first line that is not a comment.
 _OTHER_FORMS = {
     "ARFF": re.compile(r"@relation\b", re.IGNORECASE),
     "JSON": re.compile(r'[\[{]\s*(["\[{]|$)'),
@@ -70,7 +70,7 @@ Row = list[str | None]
 
 
 class NoTable(ValueError):
-    """The text is no table; the message says why, in words about the file."""
+    """The text is not a table; the message says why, in words about the file."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class TextTable:
     Attributes
     ----------
     names : tuple of str or None
-        Column names, None if there is no header line; empty where a column has none. Columns at
-        the end without a name and without a filled cell are left out.
+        Column names, None if there is no header line; empty where a column has none. Columns at the
+        end that have neither a name nor a filled cell are left out.
     cells : pyarrow.Table
         Columns of text, named by their number from 0; null where a row lacks the cell.
     notes : tuple of str
-        What was left out, joined or converted, a phrase each.
+        What was left out, joined or converted, in one phrase each.
     path, dialect, encoding : Path, Dialect, str
         How the text was read.
     places : int64 array
@@ -157,7 +157,7 @@ def read_text_table(
     ----------
     path : Path
     encoding : str, optional
-        By default that of the byte order mark, UTF-8, or what the bytes look like.
+        By default the encoding of the byte order mark, UTF-8, or the one that the bytes suggest.
     header : bool, optional
         Whether the first line of the table names the columns; None detects it.
     marks : tuple of str
@@ -172,7 +172,7 @@ def read_text_table(
     OSError
         The file cannot be read.
     NoTable
-        It is no table: no row, several tables in one, or no text.
+        It is not a table: it has no row, holds several tables, or is not text.
     """
     notes = []
     if encoding is None:
@@ -209,7 +209,7 @@ def read_text_table(
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding of a file: that of its byte order mark, UTF-8 if it is valid, else a likely one.
+    """The encoding of a file: from its byte order mark, UTF-8 if that is valid, else a likely one.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def notice_dialect(path: Path, head: Sequence[str], n_comments: int) -> Dialect:
 def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> str:
     """The delimiter, empty if cells are separated by any number of blanks.
 
-    A comma between digits is no delimiter where another mark, or blanks, split lines evenly.
+    A comma between digits is not a delimiter where another mark, or blanks, split lines evenly.
     """
     if len(sniffed_delimiter) > 1:
         return sniffed_delimiter
@@ -313,7 +313,7 @@ def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> s
         evenness, width = _shape(without_decimals if even_delimiters else lines, mark, quote, quote)
         return round(evenness, 1), width
 
-    # The first of equal ones wins, so the blank comes last: it may separate words of a cell.
+    # Of equal candidates, the first wins, so the blank comes last: it may separate words in a cell.
     candidates = (
         (*DELIMITERS, " ") if sniffed_delimiter == " " else (sniffed_delimiter or ",", *DELIMITERS)
     )
@@ -321,7 +321,7 @@ def _delimiter_of(lines: Sequence[str], sniffed_delimiter: str, quote: str) -> s
 
 
 def _evenness(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> float:
-    """Fraction of rows that have the most frequent number of cells; 0 if that is one."""
+    """Fraction of rows that have the most frequent number of cells; 0 if that number is one."""
     return _shape(lines, delimiter, quote, escape)[0]
 
 
@@ -341,7 +341,7 @@ def _shape(lines: Sequence[str], delimiter: str, quote: str, escape: str) -> tup
 
 
 def _is_by_blanks(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether lines have equally many words, separated by any number of blanks."""
+    """Whether lines have the same number of words, separated by any number of blanks."""
     filled_lines = [line for line in lines if line.strip()]
     words = [len(_WORDS.findall(line)) for line in filled_lines]
     width, n_usual = Counter(words[1:] or words).most_common(1)[0]  # a header may be shorter
@@ -369,7 +369,7 @@ def _copy(path: Path, encoding: str, change: Callable[[TextIO], Iterable[str]]) 
 def _change_of(
     dialect: Dialect, head: Sequence[str]
 ) -> Callable[[Iterable[str]], Iterator[str]] | None:
-    """A function that makes lines which DuckDB can split; None if it can as they are."""
+    """A function that rewrites lines for DuckDB to split; None if it can split them as they are."""
     if dialect.by_blanks:
         return blanks_to_tabs
     if dialect.quote != "'":
@@ -444,7 +444,7 @@ def _split_header(
     width = Counter(_length(row) for row in filled_rows).most_common(1)[0][0]
     body = filled_rows[
         len(filled_rows) // (3 if len(filled_rows) > 6 else 2) :
-    ]  # no lines of a header
+    ]  # not lines of a header
     forms = [_form_of([row[i] for row in body]) for i in range(len(head[0]))]
     while begin < len(head) - 1 and _is_above(head[begin], width):
         begin += 1
@@ -514,7 +514,7 @@ def _of_several_lines(table: TextTable) -> list[str]:
 
 
 def _has_odd_quote(path: Path, delimiter: str) -> bool:
-    """Whether the number of quotes is odd, not counting those within cells, as of inches."""
+    """Whether the number of quotes is odd, not counting those within cells, such as inch marks."""
     with path.open("rb") as file:
         if sum(block.count(b'"') for block in iter(lambda: file.read(HEAD_BYTES), b"")) % 2 == 0:
             return False  # without the slower check of where they are
@@ -529,7 +529,7 @@ def _filled(row: Sequence[str | None]) -> list[str]:
 
 
 def _length(row: Row) -> int:
-    """Number of cells of a row, up to the last that is there."""
+    """Number of cells of a row, up to the last that is present."""
     return max((i + 1 for i, cell in enumerate(row) if cell is not None), default=0)
 
 
@@ -539,7 +539,7 @@ def _length_filled(row: Row) -> int:
 
 
 def _present(cells: Sequence[str | None]) -> list[str]:
-    """The cells that are there and do not mean a missing value."""
+    """The cells that are present and do not mean a missing value."""
     return [cell for cell in cells if cell is not None and cell.strip().lower() not in GAPS]
 
 
@@ -596,8 +596,8 @@ def _are_counted(numbers: Sequence[tuple[int, int]], rows: Sequence[Row]) -> boo
 def _are_names(row: Row, rows: Sequence[Row], forms: Sequence[re.Pattern[str] | None]) -> bool:
     """Whether a line with whole numbers, above rows of numbers, names the columns.
 
-    Its other cells are no numbers and do not occur again. Its numbers are counted, or another cell
-    is above a column of few levels and is none of them.
+    Its other cells are not numbers and do not occur again. Its numbers are counted, or another cell
+    is above a column of few levels and is not one of them.
     """
     filled_cells, other_rows = _words(row), _unlike(row, rows)
     numbers = [(i, int(cell)) for i, cell in filled_cells if cell.isdecimal()]
@@ -632,7 +632,7 @@ def _end_of_header(
         n_like = sum(
             _fits(forms[i], cell) or (line > begin and cell in INFINITE) for i, cell in numbers
         )
-        # A line of gaps alone is a row, too.
+        # A line of gaps alone is also a row.
         is_row = 2 * n_like >= max(line == begin, len(numbers))
         if line == begin:
             is_row |= bool(texts) and all(word in counts for word in texts)
@@ -688,7 +688,7 @@ def _drop_rows(
     -------
     rows : pyarrow.Table
     positions : int array
-        Their positions among the rows before.
+        Their positions among the original rows.
     """
     is_kept = pc.invert(_blank(rows.column(0)))
     for i in range(1, rows.num_columns):

@@ -1,4 +1,4 @@
-"""Device memory that models of cuML hold on to after their last use."""
+"""Device memory that cuML models hold on to after their last use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 def free_unused() -> None:
     """Free the device memory of models that are no longer in use.
 
-    Models of cuML leave reference cycles, which hold memory until Python collects them, and cupy
+    cuML models leave reference cycles, which hold memory until Python collects them, and cupy
     keeps freed memory for arrays of the same sizes. Called once per task: collecting takes 0.2 s in
     a worker that has loaded torch and Dask.
     """

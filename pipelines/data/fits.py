@@ -30,12 +30,12 @@ class Progress:
     note: str = ""
 
     def within(self, start: float, length: float) -> Progress:
-        """Progress of a larger work, of which this is the part of that start and length."""
+        """Progress of a larger piece of work, in which this one has that start and length."""
         return Progress(min(1.0, start + self.fraction * length))
 
 
 def importing(package: str) -> Iterator[Progress]:
-    """Import a package that takes long, unless that is done already, and report it as progress.
+    """Import a slow package, unless it is imported already, and report it as progress.
 
     The note stands until the work that needs the package reports its own progress.
     """
@@ -78,7 +78,7 @@ class Fit:
     ----------
     candidate, split : int
         Positions among the candidates and splits that the solver was given; a caller with a longer
-        list replaces them by its own.
+        list replaces them with its own.
     predict : function of a method and a part, or None
         Gives the predictions for a part of the rows; None where the fit failed, and once it is
         scored.
@@ -91,7 +91,7 @@ class Fit:
     details : mapping
         Further numbers that only some solvers report.
     n_fits : int
-        1 where a fit was made for it, 0 where it reuses that of another candidate.
+        1 where a fit was made for it, 0 where it reuses the fit of another candidate.
     scores : dict
         With the keys of scikit-learn's ``_fit_and_score``: ``test_scores``, ``train_scores`` if
         requested, ``fit_time``, ``score_time``, ``n_test_samples``, ``fit_error``.
@@ -100,8 +100,8 @@ class Fit:
     loss : float or None
         Mean negative log-likelihood of the rows' classes, where the solver computes it.
     n_steps, n_steps_made : int
-        First pipeline steps that the whole task needed on the split, and those of them that were
-        fitted rather than reused.
+        Number of first pipeline steps that the whole task needed on the split, and of those that
+        were fitted rather than reused.
     apart : str
         Why candidates that usually share work were fitted one by one; empty where they were not.
     implementation, reason : str

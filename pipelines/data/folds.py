@@ -1,6 +1,6 @@
 """Rows chosen by class: folds, a test set, a smaller training set; and classes too rare for these.
 
-Folds and test sets are, row for row, those of scikit-learn. They are computed here because
+Folds and test sets are, row for row, the same as scikit-learn's. They are computed here because
 importing scikit-learn takes longer than a whole search of a small data set.
 """
 
@@ -24,7 +24,7 @@ MOST_NAMED = 40  # classes that a message names
 def make_folds(
     y: NDArray[Any], n_folds: int, seed: int, classes: NDArray[Any] | None = None
 ) -> list[tuple[Rows, Rows]]:
-    """Shuffled stratified folds, row for row those of ``StratifiedKFold(n_folds, shuffle=True)``.
+    """Shuffled stratified folds, equal row for row to ``StratifiedKFold(n_folds, shuffle=True)``.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def make_folds(
     Returns
     -------
     list of (int32 array, int32 array)
-        For each fold its training and its validation rows, both in ascending order.
+        For each fold, its training and its validation rows, both in ascending order.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def make_folds(
 def split_test(
     y: NDArray[Any], test_size: float, seed: int, classes: NDArray[Any]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows, those of scikit-learn's stratified ``train_test_split``.
+    """Training and test rows, the same as those of scikit-learn's stratified ``train_test_split``.
 
     Parameters
     ----------
@@ -242,7 +242,8 @@ def merge_or_drop(
     Raises
     ------
     InputError
-        Classes cannot be split, all of them named; or fewer than two classes would remain.
+        Classes cannot be split (the message names them all), or fewer than two classes would
+        remain.
     """
     classes, counts = np.unique(y, return_counts=True)
     n_min = fewest_rows(n_folds, test_size)

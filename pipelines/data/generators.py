@@ -54,7 +54,7 @@ _states_before: dict[
 
 
 def seed_generators(*key: Hashable) -> None:
-    """Seed the global generators by a key: equal keys, equal draws in every process.
+    """Seed the global generators by a key: equal keys give equal draws in every process.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _bytes_watched() -> tuple[bytes, bytes]:
 
 
 def _bytes_of(state: Any) -> bytes:
-    """The bytes of a state, with those of the arrays and tensors in it."""
+    """The bytes of a state, including the bytes of the arrays and tensors in it."""
     if isinstance(state, tuple | list):
         return b"".join(map(_bytes_of, state))
     if hasattr(state, "cpu"):

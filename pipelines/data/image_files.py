@@ -3,8 +3,8 @@
 Large data sets of digits were made in one way: the ink is scaled to a box of fixed size with its
 proportions kept, and its centre of mass is moved to the centre of the image [1]_. An image of the
 user's own gets the same treatment; the size of the box, the width of strokes and the brightest
-pixel are those of the training images. Photographs are resized and cropped as those of the data
-set were.
+pixel are those of the training images. Photographs are resized and cropped as the photographs of
+the data set were.
 
 References
 ----------
@@ -45,7 +45,7 @@ White = Callable[[str, float], float]
 
 
 class Unscaled(ValueError):
-    """An image has more than eight bits, and no value of them is known to be white.
+    """An image has more than eight bits, and it is not known which value is white.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def white_of(levels: Mapping[str, float], depth: str, largest: float) -> float:
     Raises
     ------
     Unscaled
-        The data set has none for it.
+        The data set has no white for this depth.
     """
     if depth not in levels:
         raise Unscaled(depth, largest)
@@ -85,7 +85,7 @@ def white_of(levels: Mapping[str, float], depth: str, largest: float) -> float:
 
 
 def open_image(path: str | Path, white: White = own_white) -> Image.Image:
-    """Open an image as a viewer shows it, with 8 bits, gray ("L") or coloured ("RGB").
+    """Open an image as a viewer shows it, with 8 bits, grey ("L") or coloured ("RGB").
 
     The orientation that a camera noted is applied; palettes and CMYK become RGB; values of more
     than 8 bits are scaled so that ``white`` becomes 255; transparent parts become white, as most
@@ -183,8 +183,8 @@ def decode(
 def _centre(image: Image.Image, size: int) -> Image.Image:
     """Resize the shorter side of an image to ``size`` pixels and crop the centre.
 
-    Lengths, positions and filter are those of ``Resize`` and ``CenterCrop`` of
-    ``torchvision.transforms.v2``, whose import takes many times longer than what it does here.
+    Lengths, positions and filter are the same as in ``Resize`` and ``CenterCrop`` of
+    ``torchvision.transforms.v2``, whose import takes many times longer than the work done here.
     """
     from PIL.Image import Resampling
 
@@ -259,7 +259,7 @@ def _extent(lines: Any) -> np.ndarray:
 def files_of(images: Iterable[Path]) -> tuple[list[Path], list[str]]:
     """The image files among these paths and in these folders, and notes on what is left out.
 
-    Folders are searched as those of a data set are, see ``image_paths``.
+    Folders are searched in the same way as the folders of a data set; see ``image_paths``.
 
     Raises
     ------
@@ -321,11 +321,11 @@ class WhiteOfRun:
 def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.ndarray:
     """Read an image in the form of a data set's images.
 
-    A photograph is decoded as those of the data set were. A drawing in ink becomes gray;
-    where its border is light it is inverted, as ink is bright in the data. The border's level is
-    subtracted and the rest stretched to the data's range. The ink is cut out, scaled to
-    the data's box with its proportions kept, its strokes made thicker or thinner where they differ
-    from those of the data, and its centre of mass is put in the centre.
+    A photograph is decoded as the photographs of the data set were. A drawing in ink becomes grey;
+    where its border is light, it is inverted, as ink is bright in the data. The border's level is
+    subtracted and the rest stretched to the data's range. The ink is cut out, scaled to the data's
+    box with its proportions kept, its strokes made thicker or thinner where they differ from those
+    of the data, and its centre of mass is put in the centre.
 
     Parameters
     ----------
@@ -344,8 +344,8 @@ def read_image(path: Path, form: ImageFormat, white: White | None = None) -> np.
     Raises
     ------
     InputError
-        The file cannot be read as an image, has another size than photographs of the data set, or
-        has a single colour where ink is expected.
+        The file cannot be read as an image, differs in size from the photographs of the data set,
+        or has a single colour where ink is expected.
     """
     try:
         if form.ink_side is None:  # images that are not square were not resized
@@ -415,7 +415,7 @@ def _stroke_width(fine: np.ndarray) -> float:
 
 
 def ink_depth(is_ink: np.ndarray) -> np.ndarray:
-    """Distance of each pixel of ink from the nearest pixel without; 0 where there is no ink.
+    """Distance of each pixel of ink from the nearest pixel without ink; 0 where there is no ink.
 
     Equal to ``scipy.ndimage.distance_transform_edt``, which takes longer to import than this
     takes for all images. The outermost pixels must have no ink.

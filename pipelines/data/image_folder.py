@@ -1,7 +1,7 @@
 """A folder of images with a subfolder for each class: decoded once, then read from a cache.
 
-Files and classes are those of torchvision's ``ImageFolder``, without hidden ones and with each file
-once. The pixels are cached as uint8 under ``--data-dir/images``, keyed by the content of the
+Files and classes are those of torchvision's ``ImageFolder``, without hidden files and with each
+file once. The pixels are cached as uint8 under ``--data-dir/images``, keyed by the content of the
 folder; the cache may be deleted at any time.
 """
 
@@ -76,7 +76,7 @@ def load_folder(
     Parameters
     ----------
     path : Path
-        Folder of the classes, or of splits with the same classes each, see ``find_split``.
+        Folder of the classes, or of splits that each have the same classes; see ``find_split``.
     data_dir : str or Path
         Where decoded pixels are cached.
     reading : ImageReading
@@ -94,9 +94,9 @@ def load_folder(
     Raises
     ------
     InputError
-        There are no classes, a class is empty, the splits are unclear or have other classes, the
+        There are no classes, a class is empty, the splits are unclear or differ in classes, the
         images are of several sizes, they do not fit in half of the memory, or a file cannot be
-        decoded and is not to be skipped.
+        decoded and should not be skipped.
     """
     began, root = time.monotonic(), readable(path)
     split = find_split(path)
@@ -159,7 +159,7 @@ def load_folder(
 
 
 def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
-    """Warnings on a test set beside its training set.
+    """Warnings about a test set, compared with its training set.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _compared(train: _Part, test: _Part, split: Split) -> list[str]:
 
 @dataclass(frozen=True)
 class _Part:
-    """Images of one split with their labels, and what the cache and their paths say of them.
+    """Images of one split with their labels, and what the cache and their paths say about them.
 
     unreadable : files that could not be read, and why
     white : values that became white in images of more than 8 bits, by depth
@@ -277,7 +277,7 @@ def _read(
 
 
 def _why_streamed(split: Split, reading: ImageReading, input: Input) -> str:
-    """Why images are to stay on disk, in words; empty where they are to be loaded into memory."""
+    """Why images should stay on disk, in words; empty where they should be loaded into memory."""
     import psutil
 
     roots = [split.train] if split.test is None else [split.train, split.test]
@@ -333,12 +333,12 @@ def _read_later(root: Path, reading: ImageReading) -> _Part:
 
 
 def _files(root: Path) -> dict[str, ImagePaths]:
-    """The image files of each class; files outside of the classes are counted with the first class.
+    """The image files of each class; files outside the classes are counted with the first class.
 
     Raises
     ------
     InputError
-        There is no class, one is empty, or two have names that are the same as text.
+        There is no class, a class is empty, or two classes have names that are the same as text.
     """
     by_class = {name: image_paths(root / name, "dataset") for name in class_folders(root)}
     path = readable(root)
@@ -371,7 +371,7 @@ def _digest(root: Path, files: list[Path]) -> str:
     """SHA-256, in hex, of the names and contents of files."""
 
     def of_file(path: str) -> bytes:
-        try:  # regular files alone: reading a pipe would block
+        try:  # only regular files: reading a pipe would block
             content = Path(path).read_bytes() if os.path.isfile(path) else b""
         except OSError as error:  # decoding reports it as unreadable
             content = str(error.errno).encode()
@@ -484,7 +484,7 @@ def _pixels(
 def _decoded(
     path: Path, size: int | None, gray: bool, levels: Mapping[str, float] | None = None
 ) -> np.ndarray | Unscaled | str:
-    """The pixels of a file, the exception of one without a known scale, or why it is unreadable."""
+    """The pixels of a file, the exception if its scale is unknown, or why it is unreadable."""
     try:
         return decode(path, size, gray, partial(white_of, levels or {}))
     except Unscaled as unscaled_image:
@@ -494,7 +494,7 @@ def _decoded(
 
 
 def _several_sizes(sizes: str) -> InputError:
-    """The error of images of several sizes."""
+    """The error for images of several sizes."""
     return InputError(
         f"{opt('image_size')} must be given where images are of several sizes, got {sizes}; "
         f"give {opt('image_size', 64)} or another size to resize and crop them to"

@@ -15,8 +15,8 @@ from pipelines.errors import InputError, opt
 
 # Those of torchvision, repeated here to avoid its slow import.
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-# What operating systems put beside files, in lower case; names that begin with a dot are hidden,
-# too.
+# What operating systems put beside files, in lower case; names that begin with a dot are also
+# hidden.
 OF_SYSTEMS = {
     "__macosx",
     "@eadir",
@@ -49,7 +49,7 @@ class ImagePaths:
     files : dict of file id to Path
         In the order of torchvision's ``ImageFolder``; the key is the file that a path leads to.
     kinds : Counter
-        Numbers of other files, by suffix.
+        Number of other files, by suffix.
     n_repeated : int
         Links to files and folders that are there already.
     n_own : int
@@ -172,7 +172,7 @@ def image_paths(root: Path, parameter: str) -> ImagePaths:
 
 
 def _describe_entry(entry: os.DirEntry[str]) -> str:
-    """The suffix of a file that is no image, or what it has in place of one."""
+    """The suffix of a file that is not an image, or what it has in place of one."""
     if entry.is_symlink() and not os.path.exists(entry.path):
         return "behind dangling links"
     return readable(os.path.splitext(entry.name)[1].lower()) or "without suffix"

@@ -30,7 +30,8 @@ class Split:
     train : Path
         Folder of the training set's classes.
     test : Path or None
-        Folder of the test set's classes; None if it is to be drawn from the training set.
+        Folder of the test set's classes; None if the test set should be drawn from the training
+        set.
     notes : tuple of str
         Which folder is which split, and what is left out.
     warnings : tuple of str
@@ -67,7 +68,7 @@ def find_split(root: Path) -> Split:
     Raises
     ------
     InputError
-        Folders are named after splits, but which is the training or the test set cannot be told.
+        Folders are named after splits, but it cannot be told which is the training or the test set.
     """
     names, path = class_folders(root), f"'{readable(root)}'"
     roles = {name: role for name in names if (role := role_of(name))}
@@ -117,7 +118,7 @@ def _is_flat(folder: Path) -> bool:
 
 
 def _same_subfolders(root: Path, names: list[str]) -> tuple[str, ...]:
-    """A warning where all classes hold folders of the same names, which may be the real classes."""
+    """A warning if all classes hold folders with the same names, which may be the real classes."""
     subfolders = {tuple(class_folders(root / name)) for name in names}
     if len(names) < 2 or len(subfolders) > 1 or any(_holds_images(root / name) for name in names):
         return ()

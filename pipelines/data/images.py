@@ -105,7 +105,7 @@ def load_torchvision(name: str, data_dir: str | Path) -> LoadedRows:
 
 
 def source_of(X: Any, y: Array, X_test: Any, y_test: Array | None, **about: Any) -> LoadedRows:
-    """Images and labels as loaded rows, one flattened image a row.
+    """Images and labels as loaded rows, one flattened image per row.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
     Raises
     ------
     InputError
-        The file cannot be read, is no IDX file, is cut short or too long, or has another type or
-        number of dimensions.
+        The file cannot be read, is not an IDX file, is cut short or too long, or has another type
+        or number of dimensions.
     """
     try:
         content = Path(path).read_bytes()
@@ -264,7 +264,7 @@ def read_idx(path: str | Path, ndim: int) -> NDArray[np.uint8]:
 
 
 def _bad(path: str | Path, rule_and_finding: str) -> InputError:
-    """The error of a file that breaks a rule of the IDX format."""
+    """The error for a file that breaks a rule of the IDX format."""
     return InputError(
         f"{opt('data_dir')}: '{path}' must {rule_and_finding}; delete it and fetch it again"
     )

@@ -61,7 +61,7 @@ def load_dataset(
     Parameters
     ----------
     name : str
-        A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or that of a
+        A key of ``DATASETS``, the path of a file whose suffix is in ``SUFFIXES``, or the path of a
         folder with a subfolder of images for each class.
     data_dir : str or Path
         Where image data sets are read from or downloaded to.
@@ -74,7 +74,7 @@ def load_dataset(
     seed : int
         Seed of the test split and of the subset.
     reading : Reading, optional
-        How a table is to be read where that is not to be detected.
+        How a table should be read where that should not be detected.
     rare, n_folds : str, int
         What happens to classes that are too rare for the test set and this number of folds; see
         ``merge_or_drop``.
@@ -86,15 +86,15 @@ def load_dataset(
     in_order : bool
         Whether rows are in order of time; then the last ones are the test rows.
     images : ImageReading, optional
-        How the images of a folder are to be read.
+        How the images of a folder should be read.
     show_progress : bool
         Draw a bar on a terminal while images are decoded.
     features : str or Path, optional
         An .npy file with a row of numbers for each image, training images first, which replaces
         their pixels.
     input : {"memory", "stream", "auto"}
-        "memory" loads all rows; "stream" leaves those of a folder of images or of a Parquet table
-        on disk, as ``RowsOnDisk``; "auto" does so if they are larger than half of the memory.
+        "memory" loads all rows; "stream" leaves the rows of a folder of images or of a Parquet
+        table on disk, as ``RowsOnDisk``; "auto" does so if they are larger than half of the memory.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def load_dataset(
     Raises
     ------
     InputError
-        The data, or an option, do not allow for this; the message says in one line what to do.
+        The data, or an option, do not allow this; the message says in one line what to do.
     """
     reading, images = reading or Reading(), images or ImageReading()
     source = _load(name, data_dir, target, reading, task, groups, images, show_progress, input)
@@ -277,7 +277,7 @@ def _load(
 
 
 def refuse_unstreamed(path: Path, input: Input) -> None:
-    """Raise InputError for data that have to be streamed if their form does not allow it."""
+    """Raise InputError for data that have to be streamed, if their form does not allow it."""
     import psutil
 
     if input == "stream" and path.suffix.lower() != ".parquet":

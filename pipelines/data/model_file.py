@@ -1,4 +1,4 @@
-"""Model files in safetensors (arrays and text) or skops format; reading one runs no code of it."""
+"""Model files in safetensors (arrays and text) or skops format; reading runs no code from them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_model(path: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
         umask = os.umask(0o077)  # the umask can only be read by setting it
         os.umask(umask)
         path.chmod(0o666 & ~umask)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:  # which stands for a full disk or a missing folder, too
+    except SafetensorError as error:  # which also stands for a full disk or a missing folder
         raise OSError(f"{path} cannot be written: {error}") from None
 
 
@@ -60,7 +60,7 @@ def read_model(path: Path) -> tuple[Arrays, dict[str, Any]]:
     Raises
     ------
     ValueError
-        It is no such file.
+        It is not such a file.
     OSError
         The file cannot be read.
     """
@@ -85,7 +85,7 @@ def read_model_file(
     ----------
     path : Path
     make : function of arrays and metadata
-        Builds the model; what it raises on damaged content becomes an InputError.
+        Builds the model; an error that it raises on damaged content becomes an InputError.
     is_to_be, way_out : str
         What the file must be, and what to do, for the message.
 
@@ -148,7 +148,7 @@ def load_skops(content: bytes, trusted: Sequence[str]) -> Any:
     Raises
     ------
     ValueError
-        The content is damaged, or holds another type.
+        The content is damaged, or holds an object of another type.
     """
     try:
         return skops_io().loads(content, trusted=trusted)

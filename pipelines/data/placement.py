@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Fold = tuple[np.ndarray, np.ndarray]
 
-ALIGNMENT = 16  # in bytes, that of the largest numbers in arrays
+ALIGNMENT = 16  # in bytes; the alignment of the largest numbers in arrays
 
 
 class Placement:
@@ -47,7 +47,7 @@ class Placement:
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of ``key``: one that was lent, or one made at the first call."""
+        """The value of ``key``: a value that was lent, or one made at the first call."""
         with self._lock:
             if (lent_value := self._lent.get(key)) is not None:
                 return lent_value
@@ -150,7 +150,7 @@ class FoldedData:
         ----------
         device : {"cpu", "gpu"}
         rows : int array, optional
-            The rows a scaling that learns is fitted on; all by default.
+            The rows on which a scaling that learns is fitted; by default all.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class FoldedData:
         return self.placement.get((device, "scaled"), lambda: self._scale(None, device))
 
     def unscaled(self, device: str) -> Any:
-        """The training rows as they are, on ``device``; cached like those of ``scaled``."""
+        """The training rows as they are, on ``device``; cached like the rows of ``scaled``."""
         return self.placement.get((device, "unscaled"), lambda: to_device(self.X, device))
 
     def placed(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class FoldedData:
 
 
 class SharedData:
-    """What tasks share, on the host: a value that Dask holds, counts and sends.
+    """Data that tasks share, on the host: a value that Dask holds, counts and sends.
 
     Its arrays are aligned in every process. Dask hands out pieces of one message, whose arrays
     begin anywhere; sums over those take several times as long, and some libraries refuse them.

@@ -34,7 +34,7 @@ class Preparation:
     missing : {"impute", "drop", "refuse"}
         See ``read_raw_table``.
     layout : tuple of str
-        Names of the matrix's columns, those of all training rows; see ``TablePreprocessor``.
+        Names of the matrix's columns, as all training rows give them; see ``TablePreprocessor``.
     """
 
     kinds: Kinds

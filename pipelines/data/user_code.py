@@ -35,13 +35,13 @@ def named_codes(values: Iterable[str]) -> list[str]:
 
 
 def absolute_name(value: str) -> str:
-    """``FILE.py:NAME`` with an absolute path, so that workers find it, and a resumed run."""
+    """``FILE.py:NAME`` with an absolute path, so that workers and a resumed run find it."""
     path, _, name = value.rpartition(":")
     return f"{expanded(path).absolute()}:{name}" if path.endswith(".py") else value
 
 
 def expanded(path: str) -> Path:
-    """The path with ``~`` replaced by a home; unchanged for an unknown user."""
+    """The path with ``~`` replaced by a home folder; unchanged for an unknown user."""
     return Path(os.path.expanduser(path))
 
 
@@ -51,7 +51,7 @@ def is_known_class(name: str) -> bool:
 
 
 def code_in(value: Any) -> Iterator[str]:
-    """The texts within a parameter's value that may name code, or a file that names some.
+    """The texts within a parameter's value that may name code, or a file that names code.
 
     An example is the parameter ``network`` of an ensemble.
     """
@@ -78,7 +78,7 @@ def content_of(name: str) -> tuple[dict[str, str], dict[str, str]]:
     sources : dict of str to str
         SHA-256, in hex, of its module's file and of those files beside it that it imports.
     versions : dict of str to str
-        Version of the distribution that it comes from, if it is an installed one.
+        Version of the distribution that it comes from, if that is installed.
     """
     module, colon, _ = name.rpartition(":")
     if not colon:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.errors import InputError, opt
 
-# What user code may raise: a ``sys.exit`` in it must not end a run, or a worker.
+# What user code may raise: a ``sys.exit`` in it must not end a run or a worker.
 USER_ERRORS = (Exception, SystemExit)
 
 
@@ -18,7 +18,7 @@ def load_object(option: str, name: str) -> Any:
     Raises
     ------
     InputError
-        It cannot be imported; ``option`` is the one that named it.
+        It cannot be imported; ``option`` is the option that named it.
     """
     path, _, attribute = name.rpartition(":")
     try:

@@ -150,7 +150,7 @@ class ValidationReport(Report):
         return f"{text}, which may be chance (p = {p:.2f})."
 
     def cards(self) -> list[Card]:
-        """Cards of the scores, and of the fits that a strategy made."""
+        """Cards for the scores, and for the fits that a strategy made."""
         return [*self.score_cards(), *strategy_cards(self.metadata)]
 
     def warnings(self) -> list[tuple[str, str]]:
@@ -204,8 +204,8 @@ class ValidationReport(Report):
     def _left_out(self, words: str) -> str:
         """A sentence on algorithms without a candidate on all folds: ``words``, names and reasons.
 
-        If no algorithm has one, as the time budget ended before, the candidates with the most folds
-        are compared, and the sentence says that.
+        If no algorithm has such a candidate, because the time budget ended first, the candidates
+        with the most folds are compared, and the sentence says so.
         """
         strategy, best = self.record.strategy, self.record.best
         if best is not None and (best.n_splits or best.share):
@@ -233,7 +233,7 @@ class ValidationReport(Report):
         title, is_wide = "The best of each algorithm", len(scores) > 6
         caption += self._left_out(" It leaves out ")
         width = WIDE if is_wide else NARROW
-        room = max(10, round((70 if is_wide else 42) / len(scores)))  # characters in a line
+        room = max(10, round((70 if is_wide else 42) / len(scores)))  # characters per line
         labels = [shorten(_in_lines(_short(name), room), 2 * room) for name in scores]
         draw = partial(samples_chart, samples, measure, title, labels, width=width)
         return Chart("algorithms", draw, caption, wide=is_wide)
@@ -299,8 +299,9 @@ class ValidationReport(Report):
     def curves_of(self, algorithm: str, best: int) -> dict[str, pd.DataFrame]:
         """Candidates along each parameter, for validation curves.
 
-        On a grid they are those that differ from the best candidate in this parameter only.
-        Candidates drawn at random differ in all parameters, so that each one counts that has it.
+        On a grid, these are the candidates that differ from the best one in this parameter only.
+        Candidates drawn at random differ in all parameters, so every candidate that has this
+        parameter counts.
 
         Parameters
         ----------
@@ -387,7 +388,7 @@ class ValidationReport(Report):
 
 
 def _short(algorithm: str) -> str:
-    """Name of an estimator without its modules."""
+    """Name of an estimator without its module path."""
     return algorithm.split(".")[-1]
 
 

@@ -53,7 +53,7 @@ TIMES = ["compute", "communication", "wait"]
 ACROSS = (("epoch", "epochs"), ("step", "steps"), ("seconds", "seconds of training"))
 STYLES = ("-", "--", ":", "-.")
 LOSSES = dict.fromkeys(("validation_loss", "test_loss"), "{:#.4g}".format)  # 2.000 beside 1.473
-ERROR = "error"  # the metric of a classification, a fraction
+ERROR = "error"  # the metric for a classification, a fraction
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TrainingReport(Report):
 
     @property
     def epochs(self) -> pd.DataFrame:
-        """Epochs that have ended, without those of failed trainings."""
+        """Epochs that have ended, without the epochs of failed trainings."""
         if "seconds" not in self.cells:
             return self.cells.iloc[:0]
         return self.cells[self.cells["seconds"].notna()]
@@ -106,7 +106,7 @@ class TrainingReport(Report):
         return f"{training_name} reaches the lowest validation loss."
 
     def cards(self) -> list[Card]:
-        """Cards of losses, rows per second and restarts."""
+        """Cards for losses, rows per second and restarts."""
         cards, best = [], self.best_training
         if best is not None:
             epoch = best.model_dump().get("best_epoch")
@@ -131,7 +131,7 @@ class TrainingReport(Report):
 
     @cached_property
     def times(self) -> pd.DataFrame:
-        """Mean milliseconds of a step and rows per second, for each strategy and number of ranks.
+        """Mean milliseconds per step and rows per second, for each strategy and number of ranks.
 
         The first epoch of a training is left out if there are others, since ranks warm up in it.
         """
@@ -155,7 +155,7 @@ class TrainingReport(Report):
         return table.drop(columns=["steps", "n"]).reset_index()
 
     def sections(self) -> list[Section]:
-        """Sections on trainings, convergence, test samples, restarts and the time of a step."""
+        """Sections on trainings, convergence, test samples, restarts and the time per step."""
         trainings = pd.DataFrame(
             [training.model_dump() for training in self.record.trainings or ()]
         )
@@ -253,7 +253,7 @@ class TrainingReport(Report):
 
 
 def training_times(times: pd.DataFrame) -> Figure:
-    """Draw the milliseconds of a step as stacked bars: compute, communication and wait.
+    """Draw the milliseconds per step as stacked bars: compute, communication and wait.
 
     Parameters
     ----------

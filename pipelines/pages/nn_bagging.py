@@ -58,8 +58,8 @@ ARRAYS = ("name", "group", "X", "true", "probabilities", "vote", "deferred")
 # Error columns in the tables of members and candidates.
 ERRORS = ("training_error", "test_error", "cv_error", "out_of_bag_error", "error_mean", "error_std")
 FORMATS = dict.fromkeys(ERRORS, percent)
-MOST_POINTS = 40  # samples of a group that have a panel
-N_BINS = 15  # of the calibration error
+MOST_POINTS = 40  # samples per group that get a panel
+N_BINS = 15  # for the calibration error
 INTERVAL_WORDS = (
     "Intervals of {confidence} % by the jackknife+-after-bootstrap, from what members say of "
     "{rows} that they did not draw; errors are counted in units of the members' disagreement, so "
@@ -81,9 +81,9 @@ class BaggingReport(Report):
     of_members, of_candidates : str
         Sentences below the tables of members and candidates.
     ordered_by : str
-        What candidates are sorted by: ``error`` or ``loss``.
+        The score that candidates are sorted by: ``error`` or ``loss``.
     predicted_by : str
-        What predicted the test samples, for a caption.
+        Predictor of the test samples, for a caption.
     """
 
     title = "Bagging of neural networks"
@@ -120,12 +120,12 @@ class BaggingReport(Report):
 
     @property
     def kept_by_rule(self) -> tuple[int, int, int] | None:
-        """Number of test samples that the rule keeps, of wrong ones among them, and of all."""
+        """Numbers of test samples: those that the rule keeps, the wrong ones among them, all."""
         n_test, rule = self.record.dataset.n_test, self.record.selective_prediction
         return (rule.n_kept, rule.n_wrong_kept, n_test) if n_test and rule and rule.n_kept else None
 
     def size(self) -> str:
-        """Number of members, and of candidates for each."""
+        """Number of members, and of candidates per member."""
         options = self.record.options
         if options.n_bootstrap is None or options.n_tuning is None:
             return "An ensemble"
@@ -135,7 +135,7 @@ class BaggingReport(Report):
         return f"{members}, each the best of {count(candidates, 'candidate')}"
 
     def conclusion(self) -> str:
-        """The test error of the vote, or of the mean in a regression."""
+        """The test error of the vote or, for a regression, of the mean."""
         if (answer := self._answer()) is None:
             return "No member has been refitted on all its data and tested yet."
         n_members = self.record.options.n_bootstrap if self.members is None else len(self.members)
@@ -147,7 +147,7 @@ class BaggingReport(Report):
         return None if error is None else ("vote", f"has {percent(error)} error")
 
     def cards(self) -> list[Card]:
-        """Cards of errors, deferral, the guarantee and calibration."""
+        """Cards for errors, deferral, the guarantee and calibration."""
         record, n_test = self.record, self.record.dataset.n_test
         if record.vote_test_error is None:
             return self.baseline_cards()
@@ -204,7 +204,7 @@ class BaggingReport(Report):
         return ClassValues.of_members(self, self.path / MEMBER_PROBABILITIES)
 
     def _without_all_folds(self) -> str:
-        """A sentence on candidates that are not in the table, and why; empty if all are."""
+        """A sentence on candidates that are not in the table, and why; empty if all are in it."""
         if not (entry := self.metadata.get("strategy")):
             return ""
         reasons = {
@@ -318,7 +318,7 @@ class BaggingReport(Report):
 
     def _selective_prediction(self, table: pd.DataFrame) -> Chart:
         coverages, errors = kept_errors(table)
-        # The error is 0 up to the first wrong sample: the curve starts there, or at half of all.
+        # The error is 0 up to the first wrong sample: the curve starts there, or at half.
         start = max(0, min(int(np.argmax(errors > 0)) - 1, int(np.searchsorted(coverages, 0.5))))
         rule = None
         if (counts := self.kept_by_rule) is not None:
@@ -341,7 +341,7 @@ class BaggingReport(Report):
 
 @dataclass(frozen=True)
 class BaggingRegressionReport(BaggingReport):
-    """A run of ``nn_bagging`` on a regression."""
+    """A run of ``nn_bagging`` for regression."""
 
     title = "Bagging of neural networks for regression"
     of_members = (
@@ -366,7 +366,7 @@ class BaggingRegressionReport(BaggingReport):
         return None if error is None else ("mean", f"is off by {significant(-error)} on average")
 
     def cards(self) -> list[Card]:
-        """Cards of scores, prediction intervals and deferral."""
+        """Cards for scores, prediction intervals and deferral."""
         record, n_test = self.record, self.record.dataset.n_test
         cards = self.test_score_cards()
         if (mean := record.members_mean_test_rmse) is not None:
@@ -398,7 +398,7 @@ class BaggingRegressionReport(BaggingReport):
 
 
 def calibration_bins(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of predictions in ``N_BINS`` bins of equal width of the certainty of the mean.
+    """Accuracy of predictions, in ``N_BINS`` bins of equal width by the certainty of the mean.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def kept_errors(predictions: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     coverage, error : float arrays of shape (n_certainties,)
-        Fractions, for each different certainty.
+        Fractions, one for each distinct certainty.
     """
     wrong = predictions["true"] != predictions["predicted"]
     counts = wrong.groupby(predictions["certainty"]).agg(["sum", "size"]).iloc[::-1].cumsum()
@@ -484,7 +484,7 @@ def draw_certainty(
     folder : Path
         Where the files go; created if it is missing.
     path : Path
-        File of the image, whose name the figure has.
+        File of the image, after which the figure is named.
     picture : array
         The image, as in ``ExplainedSample``.
     classes : sequence of str

@@ -16,7 +16,7 @@ from pipelines.search.summary import fraction_in_words, untried_in_words
 
 
 def strategy_cards(metadata: Mapping[str, Any]) -> list[Card]:
-    """A card on the number of fits that a strategy made, out of those of the whole grid.
+    """A card on the number of fits that a strategy made, out of those for the whole grid.
 
     Parameters
     ----------

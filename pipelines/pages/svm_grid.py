@@ -28,7 +28,7 @@ from pipelines.svm_search.summary import exactness_in_words
 
 @dataclass(frozen=True)
 class SvmReport(Report):
-    """A run of ``svm_grid`` on a classification: a search over C and gamma."""
+    """A run of ``svm_grid`` for classification: a search over C and gamma."""
 
     title = "SVM grid search"
     key_columns: ClassVar[Sequence[str]] = CELL
@@ -63,7 +63,7 @@ class SvmReport(Report):
 
     @property
     def best(self) -> SvmBest | None:
-        """The best candidate, as recorded in ``run.json`` or, of an unfinished run, of rank 1."""
+        """The best candidate: from ``run.json`` or, for an unfinished run, the one of rank 1."""
         recorded_best = self.record.best
         if recorded_best is not None and recorded_best.score_mean is not None:
             return recorded_best
@@ -101,11 +101,11 @@ class SvmReport(Report):
         return ", ".join(f"{name} = {significant(candidate[name])}" for name in parameter_names)
 
     def cards(self) -> list[Card]:
-        """Cards of the scores, and of the fits that a strategy made."""
+        """Cards for the scores, and for the fits that a strategy made."""
         return [*self.score_cards(), *strategy_cards(self.metadata)]
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Warnings of candidates that were not tried, and of a best one at the edge of the grid."""
+        """Warnings about untried candidates, and about a best candidate at the edge of the grid."""
         record, budget_notes = self.record, budget_warnings(self.metadata, self.path)
         bounds = on_grid_boundary(self.candidates, self.n_splits or 0)
         if record.status != "finished" or not bounds:
@@ -168,7 +168,7 @@ class SvmReport(Report):
         ]
 
     def points(self) -> pd.DataFrame:
-        """Gamma, C and the mean score of every candidate, for the best epsilon of each.
+        """Gamma, C and the mean score of every pair, at the best epsilon for each.
 
         The score is NaN for candidates that were not tried on all folds.
         """
@@ -178,7 +178,7 @@ class SvmReport(Report):
         return self.measure.of(best).reset_index()
 
     def means(self) -> pd.DataFrame:
-        """Mean scores by gamma (rows) and C (columns), for the best epsilon of each.
+        """Mean scores by gamma (rows) and C (columns), at the best epsilon for each pair.
 
         The score is NaN for candidates that were not tried on all folds.
         """
@@ -186,7 +186,7 @@ class SvmReport(Report):
         return self._by_gamma_and_C(table["score_mean"].where(have_all_folds(table)))
 
     def parts(self) -> pd.DataFrame | None:
-        """Like ``means``, for candidates that were not tried on all folds; None if all were."""
+        """Like ``means``, but for candidates that were not tried on all folds; None if all were."""
         table = self.candidates
         if "score_part" not in table or table["score_part"][~have_all_folds(table)].isna().all():
             return None
@@ -207,7 +207,7 @@ class SvmReport(Report):
         title = f"Mean validation {measure.name}"
         parts, mark, arguments = self.parts(), "framed", (frame, measure, title, f"best: {words}")
         draw = partial(heat_map, self.means(), *arguments, parts)
-        if are_drawn(self.record):  # they lie on no grid
+        if are_drawn(self.record):  # they do not lie on a grid
             mark, draw, parts = "ringed", partial(scatter_map, self.points(), *arguments), None
         hint = "the darker, the better" if measure.is_loss else "the brighter, the better"
         caption = (
@@ -251,7 +251,7 @@ class SvmReport(Report):
 
 @dataclass(frozen=True)
 class SvmRegressionReport(SvmReport):
-    """A run of ``svm_grid`` on a regression: a search over C, gamma and epsilon."""
+    """A run of ``svm_grid`` for regression: a search over C, gamma and epsilon."""
 
     title = "SVM regression grid search"
     key_columns = (*CANDIDATE, "epsilon", "fold")

@@ -11,7 +11,7 @@ __all__ = ["matplotlib_imported", "write_report"]
 
 @contextmanager
 def matplotlib_imported() -> Iterator[None]:
-    """Turn the ValueError of a wrong MPLBACKEND or matplotlibrc into an ImportError.
+    """Turn the ValueError for a wrong MPLBACKEND or matplotlibrc into an ImportError.
 
     matplotlib reads both when it is imported, so the commands that draw need to catch one type of
     error only.

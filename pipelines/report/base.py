@@ -45,9 +45,9 @@ from pipelines.run_folder.statistics import within_one_standard_error
 from pipelines.run_folder.work_time import busy_fraction, peaks, workers_of
 
 MOST_FAILED_CELLS = 50
-FEW_FAILURES = 5  # up to so many, the list of failed cells is open when the page opens
+FEW_FAILURES = 5  # up to this many, the list of failed cells is open when the page opens
 IN_WORDS = {"center": "centre"}
-WORTH_SAYING = 0.5  # seconds of compilation from which on the page mentions it
+WORTH_SAYING = 0.5  # seconds of compilation from which the page mentions it
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Report(RunData):
         return self.record.best
 
     def score_cards(self) -> list[Card]:
-        """Cards of the scores, of the baseline, and of candidates that are as good as the best."""
+        """Cards for the scores, the baseline, and candidates that are as good as the best."""
         record, measure, best, cards = self.record, self.measure, self.best, []
         if best is not None and best.score_mean is not None:
             words = f"of {splits_of_best_in_words(self.metadata)}"
@@ -176,7 +176,7 @@ class Report(RunData):
         return cards
 
     def test_score_cards(self) -> list[Card]:
-        """Cards of those test scores that are not the classification error."""
+        """Cards for the test scores other than the classification error."""
         n_test = self.record.dataset.n_test
         note = "" if n_test is None else count(n_test, "test sample")
         return [
@@ -186,7 +186,7 @@ class Report(RunData):
         ]
 
     def nested_cards(self, measure: Measure, of: str = "") -> list[Card]:
-        """A card of the estimate by nested cross-validation, if the run made one."""
+        """A card for the estimate by nested cross-validation, if the run made one."""
         if (nested := self.record.nested) is None:
             return []
         note = f"± {measure.text(nested.score_std)} over {nested.n_outer} outer folds"
@@ -194,7 +194,7 @@ class Report(RunData):
         return [Card(f"nested {measure.name}{of}", value, note)]
 
     def baseline_cards(self) -> list[Card]:
-        """A card of the baseline, if the run measured one."""
+        """A card for the baseline, if the run measured one."""
         if (baseline := self.record.baseline) is None:
             return []
         if (error := baseline.test_error) is not None:
@@ -408,7 +408,7 @@ class Report(RunData):
         return [Text(" ".join(words)), Chart("timeline", draw, caption, wide=True)]
 
     def _files(self) -> Listing:
-        """The files of the run folder, without the figures, which the page has in itself."""
+        """The files of the run folder, without the figures, which the page itself contains."""
         run_files = [
             path
             for path in sorted(self.path.rglob("*"))

@@ -44,20 +44,20 @@ from pipelines.report.style import (
 from pipelines.report.wording import percent, shorten, significant
 from pipelines.run_folder.measures import Measure
 
-# For groups side by side. Each has a mark of its own, too, as not all readers see all colours.
+# For groups side by side. Each also has a mark of its own, as not all readers see all colours.
 COLOURS = (BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK, GREY)
 MARKS = "osD^vPX*"
 MOST_MARKS = 2_000  # in a series; more are stored as pixels, since an SVG lists every mark
 MOST_NUMBERED = 10  # rows or columns of a heat map whose cells still have room for a number
 MOST_LABELS = 20  # classes whose names have room under their boxes
 HEIGHT, IMAGE = 2.2, 1.4  # height of a certainty panel and width of its image, in inches
-MOST_NAMED = 8  # ticks of an axis that get a name; with more, names overlap
+MOST_NAMED = 8  # ticks of an axis that get a label; with more, labels overlap
 HATCH = "\\\\\\"  # of cells that were not tried on all folds
 LEGEND: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.2, "handleheight": 0.9}
 LEGEND |= {"alignment": "left", "title_fontproperties": {"weight": "bold", "size": 11.5}}
 DOT_LENGTH = 1e-6  # of a dot drawn as a line; in a PNG, lines of no length are left out
 HALF = 0.36  # half the width of a box; samples are 1 apart
-FEWEST_OF_A_BOX = 10  # numbers; quartiles of five folds say less than the five numbers
+FEWEST_OF_A_BOX = 10  # numbers; quartiles of five folds tell less than the five numbers
 
 DOTS = "a dot is one {one}; the line is their mean, the bar reaches one standard deviation from it"
 BOXES = (
@@ -117,8 +117,8 @@ class Panel:
     scales : tuple of two str
         Scales of x and y: "linear", "log", or "percent" for fractions, which is logarithmic where
         these span a decade.
-    ticks : tuple of positions and names, or None
-        Ticks of an x axis that has names in place of numbers.
+    ticks : tuple of positions and labels, or None
+        Ticks of an x axis that has labels in place of numbers.
     """
 
     series: Sequence[Series]
@@ -261,10 +261,10 @@ def samples_chart(
     samples : sequence of Sample
         At positions 0, 1, ...
     measure : Measure
-        What the values are.
+        Measure of the values.
     title : str
     names : sequence of str
-        Name of each sample, on the x axis.
+        Label of each sample, on the x axis.
     xlabel : str, default ""
     width : float, default ``NARROW``
         Width of the figure in inches.
@@ -301,7 +301,7 @@ def add_sample_values(
     in_words: Callable[[float], str],
     each_value: bool = True,
 ) -> None:
-    """Give the values of a sample a text under the pointer.
+    """Give the values of a sample a text that appears under the pointer.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _positions_of(sample: Sample) -> np.ndarray:
 
 
 def name_ticks(axis: Axis, names: Sequence[str], max_ticks: int = MOST_NAMED) -> None:
-    """Name the positions 0, 1, ... of an axis, with at most ``max_ticks`` names, evenly spaced."""
+    """Label the positions 0, 1, ... of an axis with at most ``max_ticks`` labels, evenly spaced."""
     step = -(-len(names) // max_ticks)
     axis.set_ticks(range(0, len(names), step), names[::step])
 
@@ -408,7 +408,7 @@ def add_strokes(axes: Axes, strokes: Sequence[Any], **look: Any) -> None:
     ----------
     axes : Axes
     strokes : sequence of shape (n, 2, 2)
-        For each line its two ends, each as x and y.
+        For each line, its two ends, each as x and y.
     **look
         Keyword arguments of ``Axes.plot``.
     """
@@ -426,7 +426,7 @@ def matrix(
     ----------
     axes : Axes
     values : float array of shape (n_rows, n_columns)
-        What the colours show; NaN for a cell without colour.
+        Values that the colours show; NaN for a cell without colour.
     texts : str array of shape (n_rows, n_columns)
         Empty for a cell without text.
     size : float
@@ -524,12 +524,12 @@ def scatter_map(
     Parameters
     ----------
     points : DataFrame of three columns
-        The parameter of the y axis and that of the x axis, both above 0, and the mean score, NaN
-        for a candidate without one.
+        The parameter on the y axis and the parameter on the x axis, both above 0, and the mean
+        score, NaN for a candidate without one.
     best : tuple of two floats, or None
         Parameters of the best candidate, in the order of ``points``.
     measure : Measure
-        What the means are.
+        Measure of the means.
     title : str
     words : str
         Entry of the best candidate in the legend.
@@ -591,13 +591,13 @@ def heat_map(
     best : tuple of two floats, or None
         Row and column of the best candidate.
     measure : Measure
-        What the means are.
+        Measure of the means.
     title : str
     words : str
         Entry of the best candidate in the legend.
     parts : DataFrame, optional
-        Like ``means``, for candidates that were not tried on all folds: the mean over those that
-        they were tried on. These cells are coloured and hatched.
+        Like ``means``, for candidates that were not tried on all folds: the mean over the folds
+        that they were tried on. These cells are coloured and hatched.
 
     Returns
     -------
@@ -647,7 +647,7 @@ def heat_map(
 
 
 def add_cell_values(axes: Axes, means: pd.DataFrame, measure: Measure, is_part: np.ndarray) -> None:
-    """Give every cell of a heat map a text under the pointer; see ``heat_map``."""
+    """Give every cell of a heat map a text to show under the pointer; see ``heat_map``."""
     texts = []
     up, across = means.index, means.columns
     heights, widths = up.to_numpy(float), across.to_numpy(float)
@@ -696,7 +696,7 @@ class ExplainedSample:
 def certainty_panels(samples: Sequence[ExplainedSample], classes: Sequence[str]) -> Figure:
     """Draw a panel for each sample: its image, and the members' certainty of every class.
 
-    Every member is a dot; from ``FEWEST_OF_A_BOX`` members on there is a box plot, too. The class
+    Every member is a dot; from ``FEWEST_OF_A_BOX`` members on, there is also a box plot. The class
     of the vote is orange, and so is the title of a sample that is deferred. The panels follow the
     box plots of the study that this program grew from.
     """

@@ -47,7 +47,7 @@ BEST = "by the best candidate, fitted on all training rows"
 SURENESS = ("margin", "certainty")  # columns that say how sure a prediction was
 
 
-def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is no test
+def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is not a test
     """The section on the test samples of a classifier or a regressor.
 
     Parameters
@@ -77,7 +77,7 @@ def test_section(run: RunData, by: str = BEST) -> Section:  # noqa: PT028  it is
 
 
 def class_table(counts: np.ndarray, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """A table of recall, precision and F1 of each class, and of their means in the last row.
+    """A table of recall, precision and F1 for each class, with their means in the last row.
 
     Parameters
     ----------
@@ -224,8 +224,8 @@ def pictures(images: Mapping[int, np.ndarray]) -> dict[int, str]:
     Parameters
     ----------
     images : mapping of int to array
-        By row: of shape (h, w) with large values for ink, which is drawn dark, or (h, w, 3) in
-        colour. All grey images share one scale, up to the brightest pixel of all.
+        By row number: of shape (h, w) with large values for ink, which is drawn dark, or (h, w, 3)
+        in colour. All grey images share one scale, up to the brightest pixel of all.
 
     Returns
     -------

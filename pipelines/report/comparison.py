@@ -63,14 +63,14 @@ def compare_table(folders: Sequence[Path]) -> pd.DataFrame:
     DataFrame
         Indexed by the name of the run, with the columns ``command``, ``data``, ``n_train``,
         ``measure`` (what the scores are: ``error``, ``r2``, ...), ``cv_error_mean``,
-        ``cv_error_std``, ``cv_score_mean``, ``cv_score_std`` (scores of another measure than the
+        ``cv_error_std``, ``cv_score_mean``, ``cv_score_std`` (scores in a measure other than the
         error), ``test_error``, ``test_score``, ``wall_seconds``, ``n_workers`` and ``status``.
         Errors are fractions.
 
     Raises
     ------
     pipelines.errors.InputError
-        One of the folders is no run folder, or is named twice.
+        One of the folders is not a run folder, or is named twice.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def compare_figure(folders: Sequence[Path]) -> Figure:
     Raises
     ------
     pipelines.errors.InputError
-        One of the folders is no run folder, or is named twice.
+        One of the folders is not a run folder, or is named twice.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _scores(table: pd.DataFrame, measure: str) -> pd.DataFrame:
         f"test_{score_name}": "test",
     }
     scores = table[list(names)].rename(columns=names)
-    # A run that chose by another score has an error on the test samples, too.
+    # A run that chose by another score also has an error on the test samples.
     scores = scores if score_name == "error" else scores.where(has_measure)
     scores.attrs["measure"] = measure
     return scores
@@ -222,7 +222,7 @@ def write_comparison(folders: Sequence[Path], page: Path) -> Path:
     Raises
     ------
     pipelines.errors.InputError
-        One of the folders is no run folder, or is named twice.
+        One of the folders is not a run folder, or is named twice.
     OSError
         The page cannot be written.
 

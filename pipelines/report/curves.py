@@ -20,7 +20,7 @@ from pipelines.run_folder.reading import RunData, read_table
 from pipelines.run_folder.schema import DAMAGE, damaged, one_line
 from pipelines.run_folder.statistics import wilson
 
-MOST_CURVES = 10  # classes up to which each has a curve; of more, only the mean is drawn
+MOST_CURVES = 10  # classes up to which each has a curve; with more, only the mean is drawn
 MOST_KNOTS = 200  # points that a curve is drawn through; more would only make the SVG longer
 N_BINS = 10  # of the calibration curve
 VALUE_FILES = {"probability": PROBABILITIES, "decision": DECISION_VALUES}
@@ -91,7 +91,7 @@ class ClassValues:
         Raises
         ------
         pipelines.errors.InputError
-            The file is damaged, or of other samples or classes.
+            The file is damaged, or holds other samples or classes.
         """
         table = run.predictions
         if table is None or table.empty or not file.is_file():
@@ -113,7 +113,7 @@ class ClassValues:
     def sides(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
         """Each class against the rest: its name, which samples are of it, and their values.
 
-        With two classes it is the second only, as the first is its mirror image. A class that
+        With two classes, only the second is given, as the first is its mirror image. A class that
         none or all of the test samples belong to has no curve and is left out.
         """
         places = range(1, 2) if len(self.classes) == 2 else range(len(self.classes))
@@ -172,7 +172,8 @@ class Curves:
         """Mean curves of classes that all weigh the same (macro average)."""
         grid = np.linspace(0, 1, MOST_KNOTS + 1)
         true = np.mean([np.interp(grid, *class_curves.roc) for class_curves in curves], axis=0)
-        # Precision falls in steps: at a recall, it is that of the first threshold to reach it.
+        # Precision falls in steps: at a given recall, its value is that of the first threshold to
+        # reach it.
         steps = []
         for class_curves in curves:
             recall, precision = class_curves.precision_recall
@@ -245,7 +246,7 @@ def calibration(sides: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> pd.DataF
     Parameters
     ----------
     sides : sequence of tuples
-        As ``ClassValues.sides``, of probabilities.
+        As ``ClassValues.sides`` returns them, with probabilities.
 
     Returns
     -------

@@ -71,7 +71,7 @@ def importance_section(run: RunData) -> Section:
     title = "What it depends on"
     if not charts:
         return Section("importance", title, [])
-    # A single figure has its table at its side; of two, the tables are folded below.
+    # A single figure has its table at its side; with two, the tables are folded below.
     is_alone = len(charts) == 1
     parts: list[Part | None] = [SideBySide([*charts, tables[0]] if is_alone else charts)]
     if words:

@@ -34,7 +34,7 @@ def read_run(folder: Path) -> Report:
     Raises
     ------
     pipelines.errors.InputError
-        ``folder`` is no run folder, or a file in it is damaged.
+        ``folder`` is not a run folder, or a file in it is damaged.
     """
     _, record = read_record(folder, Record)
     job = job_of(record.command)
@@ -53,7 +53,7 @@ class DrawnFigure(NamedTuple):
         In CSS pixels.
     svg : str
     values : str
-        Positions and texts that the page shows under the pointer, one on a line.
+        Positions and texts that the page shows under the pointer, one per line.
     remark : str
         Sentence that is added to the caption.
     """

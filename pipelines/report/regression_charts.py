@@ -62,7 +62,7 @@ def intervals_chart(table: pd.DataFrame, confidence: float) -> Chart:
 
 
 def interval_cards(table: pd.DataFrame, confidence: float) -> list[Card]:
-    """Cards of the coverage of test samples, with its 95 % interval, and of the mean width.
+    """Cards for the coverage of test samples, with its 95 % interval, and for the mean width.
 
     For the parameters see ``intervals_chart``.
     """
@@ -135,7 +135,7 @@ def deferral_chart(
     error : float array of shape (n,)
         Error among those that are kept.
     by : str
-        What the predictions are sorted by, such as "certainty of the vote".
+        Quantity that the predictions are sorted by, such as "certainty of the vote".
     rule : tuple of coverage, error and text, or None
         What the run's rule keeps; drawn as a dot.
     caption : str

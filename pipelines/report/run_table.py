@@ -55,7 +55,7 @@ class RunRow:
     cv_error, test_error : float or None
         Classification errors as fractions; None for scores of another measure.
     cv_score, test_score : float or None
-        Scores of another measure than the error.
+        Scores in a measure other than the error.
     cv_std : float or None
         Standard deviation of ``cv_error`` or ``cv_score`` over the folds.
     status : str
@@ -186,14 +186,14 @@ def best_in_words(metadata: Mapping[str, Any], record: Record) -> str:
 def find_runs(root: Path, unreadable: list[str]) -> Iterator[Path]:
     """Find the run folders in a folder, at any depth.
 
-    Below ``root`` a run folder is not searched for further runs, and hidden folders are left out.
+    Below ``root``, a run folder is not searched for further runs, and hidden folders are left out.
     Links are followed; a folder that several of them lead to is searched once.
 
     Parameters
     ----------
     root : Path
     unreadable : list of str
-        Gets a line for each folder that cannot be read.
+        A line is added for each folder that cannot be read.
 
     Yields
     ------
@@ -238,7 +238,7 @@ def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
     Raises
     ------
     pipelines.errors.InputError
-        ``root`` is no folder.
+        ``root`` is not a folder.
     """
     if not root.is_dir():
         raise InputError(
@@ -260,7 +260,7 @@ def read_rows(root: Path) -> tuple[list[RunRow], list[str]]:
 
 
 def shortened_list(lines: Sequence[str]) -> list[str]:
-    """The first ``MOST_LINES`` lines; of more, a last line has the number of those left out."""
+    """The first ``MOST_LINES`` lines; if there are more, a last line counts those left out."""
     n_more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"{n_more:,} more"] if n_more > 0 else [])]
 
@@ -274,7 +274,7 @@ def score_columns(
     ----------
     rows : sequence of RunRow
     are_spread : bool, default False
-        Whether standard deviations over the folds have columns, too.
+        Whether standard deviations over the folds also have columns.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def score_columns(
             values[f"standard deviation of cv {name}"] = [
                 getattr(row, "cv_std", None) for row in rows_of_measure
             ]
-        # A run that chose by another score has an error on the test samples, too.
+        # A run that chose by another score also has an error on the test samples.
         values[f"test {name}"] = [
             getattr(row, test, None) for row in (rows if measure.is_error else rows_of_measure)
         ]
@@ -334,7 +334,8 @@ class Condition:
         Raises
         ------
         pipelines.errors.InputError
-            The text is no condition, its column is unknown, or its value does not fit the column.
+            The text is not a condition, its column is unknown, or its value does not fit the
+            column.
         """
         parts = _EXPRESSION.fullmatch(text)
         if parts is None:
@@ -398,7 +399,7 @@ _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _number(text: str, column: str) -> float | None:
-    """Read a number; None if it is none. Errors may be in percent, times in min, h or d."""
+    """Read a number; None if it is not one. Errors may be in percent, times in min, h or d."""
     parts = re.fullmatch(r"([-+.\deE]+)\s*(\S*)", text)
     try:
         number = float(parts[1]) if parts else math.nan
@@ -502,12 +503,12 @@ def list_runs(
         A row for each run, with the columns ``name``, ``started`` (UTC), ``command``, ``data``,
         ``n_train``, ``best``, ``measure``, ``cv_error``, ``cv_score``, ``cv_std``, ``test_error``,
         ``test_score``, ``status``, ``seconds``, ``workers`` and ``folder``. Errors are fractions.
-        Scores are in ``measure``, where that is another than the error.
+        Scores are in ``measure``, where that is not the error.
 
     Raises
     ------
     pipelines.errors.InputError
-        ``folder`` is no folder, or ``where`` or ``sort`` name no column.
+        ``folder`` is not a folder, or ``where`` or ``sort`` names no column.
 
     Warns
     -----

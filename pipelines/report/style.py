@@ -197,7 +197,7 @@ def percent_labels(axis: Axis, is_log: bool = False) -> None:
 
 
 def powers_of_ten(axis: Axis) -> None:
-    """Label a logarithmic axis 10⁻³, 10⁻², ...; with plain numbers if it has less than two."""
+    """Label a logarithmic axis 10⁻³, 10⁻², ...; with plain numbers if it has fewer than two."""
     low, high = sorted(axis.get_view_interval())
     if low > 0 and math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:
         axis.set_major_locator(MaxNLocator(5))

@@ -40,7 +40,7 @@ def timeline(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> Figu
     tasks : sequence of FinishedTask
         At least one.
     workers : sequence of str, default ()
-        Addresses of all workers, so that one without tasks has a lane, too.
+        Addresses of all workers, so that a worker without tasks also has a lane.
 
     Returns
     -------

@@ -93,7 +93,7 @@ def verdict(runs: Runs) -> str:
     Runs are compared by the first of these that all of them allow: scores of the best candidates
     on the same folds (corrected resampled t-test); predictions of the same test samples (McNemar's
     exact test for classes, the paired t-test for absolute errors); 95 % intervals of test errors.
-    With more than two runs the best one is compared with each other run, and p is corrected by
+    With more than two runs, the best one is compared with each of the others, and p is corrected by
     Holm's method.
     """
     scored_runs = {name: run for name, run in runs.items() if has_score(run)}
@@ -121,7 +121,8 @@ def has_score(run: Report) -> bool:
 
 def have_different_data(runs: Runs) -> bool:
     """Whether runs are known to differ in their data or in its split."""
-    # Each command prepares data in its own way, so that fingerprints are equal within one only.
+    # Each command prepares data in its own way, so fingerprints can be equal only within one
+    # command.
     data_of_runs = [(run.record.command, run.record.dataset) for run in runs.values()]
     return len({(data.name, data.n_train, data.n_test) for _, data in data_of_runs}) > 1 or len(
         {(command, data.fingerprint) for command, data in data_of_runs}
@@ -151,7 +152,7 @@ def by_folds(runs: Runs) -> Finding | None:
 
 
 def by_test_samples(runs: Runs) -> Finding | None:
-    """Compare predictions of the same test samples; None where a run has none, or others."""
+    """Compare predictions of the same test samples; None where a run has none or has others."""
     for attribute, measure, test in (
         ("predictions", measure_of(None), "McNemar's exact test"),
         ("residuals", Measure("mean absolute error", False, True), "paired t-test"),
@@ -210,7 +211,7 @@ def by_intervals(runs: Runs) -> Finding | None:
 
 
 def measure_of_best(run: Report) -> Measure:
-    """What the scores measure that chose the best candidate of a run."""
+    """What is measured by the scores that chose the best candidate of a run."""
     return measure_of_run(run.metadata, run.record)
 
 
@@ -230,7 +231,7 @@ def scores_of_best(run: Report) -> pd.Series:
 def scores_on_same_folds(runs: Runs) -> pd.DataFrame | None:
     """Scores of the best candidates, with a row for each fold and a column for each run.
 
-    None where runs differ in their folds or their measure, or have less than two folds in common.
+    None where runs differ in their folds or their measure, or have fewer than two folds in common.
     """
     records = [run.record for run in runs.values()]
     # Without these, equal folds cannot be told from different ones.
@@ -258,7 +259,7 @@ def folds_of(run: Report) -> tuple[Any, ...]:
 
 
 def ratio_of(run: Report) -> float:
-    """Validation rows for each training row, for the corrected t-test."""
+    """Validation rows per training row, for the corrected t-test."""
     # Older runs, which did not record it, all had k folds: one part in k - 1.
     return run.record.ratio or 1.0 / ((run.record.options.folds or 2) - 1)
 
@@ -299,7 +300,7 @@ def paired_table(runs: Runs) -> pd.DataFrame:
 
 
 def list_in_sentence(words: Sequence[str]) -> str:
-    """Names as a list in a sentence: "a, b and c". Of many, the last is the number of others."""
+    """Names as a list in a sentence: "a, b and c". With many, the last counts the others."""
     shown_words = list(words)
     if len(shown_words) > MOST_NAMED + 1:
         shown_words = [*shown_words[:MOST_NAMED], f"{len(shown_words) - MOST_NAMED} others"]

@@ -28,7 +28,7 @@ class FileDigest(RecordPart):
 
 
 def digests_read_again(folder: Path, files: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Digests of all files that are read again, among them the patterns ``files``."""
+    """Digests of all files that are read again, including files that match ``files``."""
     patterns = (*READ_AGAIN, *files)
     return digests_of(folder, sorted(path for name in patterns for path in folder.glob(name)))
 
@@ -48,13 +48,13 @@ def digests_of(folder: Path, paths: Iterable[Path]) -> dict[str, dict[str, Any]]
 
 
 def changes_of(folder: Path, recorded: Mapping[str, FileDigest]) -> dict[str, str]:
-    """How files differ from what the run left, in words; without unchanged files."""
+    """How files differ from what the run left, in words; unchanged files are left out."""
     changes = {}
     for name, digest in recorded.items():
         path = folder / name
         try:
             size = path.stat().st_size
-            if size != digest.bytes:  # reported without reading what may be gigabytes
+            if size != digest.bytes:  # reported without reading a possibly huge file
                 changes[name] = f"it has {size:,} bytes, the run left {digest.bytes:,}"
             elif _sha256(path) != digest.sha256:
                 changes[name] = "its SHA-256 is not that of the file the run left"
@@ -70,7 +70,7 @@ def refuse_changed(
 ) -> None:
     """Raise InputError if a file that is about to be read is not as the run left it.
 
-    A run that was killed, or is older than these digests, has none to check.
+    A run that was killed, or is older than these digests, has no digests to check.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def refuse_changed(
     recorded : mapping of str to FileDigest
         ``files`` of the run's record.
     *patterns : str
-        Of the files that are read, such as ``members/*.npz``.
+        Patterns of the files that are read, such as ``members/*.npz``.
     may_be_gone : bool
-        Whether the reader does without a missing file.
+        Whether the reader can do without a missing file.
     """
     digests = {
         name: digest

@@ -104,8 +104,8 @@ class RunFolder:
         Raises
         ------
         InputError
-            The folder has no run, one of another command, one that never began, or a damaged
-            ``run.json``.
+            The folder contains no run, a run of another command, a run that never began, or a
+            damaged ``run.json``.
         """
         if not (path / RECORD).is_file():
             raise InputError(
@@ -137,7 +137,7 @@ class RunFolder:
         Raises
         ------
         OSError
-            They could not be stored; ``record`` then still equals the file.
+            The entries could not be stored; ``record`` then still equals the file.
         """
         # An entry that a full disk did not store must not count, above all a status "finished".
         record = self.record | metadata
@@ -151,19 +151,19 @@ class RunFolder:
         return "options" in self.record
 
     def journal(self, row_class: type[Row] = Row, write: bool = True) -> Journal:
-        """Open the journal of the run, to append as the only process, or to read."""
+        """Open the journal of the run, to append to it as the only process, or to read it."""
         return Journal(self.path / JOURNAL, row_class, self.record.get("fingerprint"), write)
 
     def remove_changed(self, journal: Journal) -> None:
         """Remove files that are not as the run left them, so that this session makes them again.
 
-        A session that was killed left no digests except those of tasks' files in its journal. The
-        journal itself stays: each of its lines has a checksum.
+        A session that was killed left no digests except the digests of tasks' files in its journal.
+        The journal itself stays: each of its lines has a checksum.
 
         Raises
         ------
         InputError
-            A file cannot be removed, such as a folder in its place.
+            A file cannot be removed, for example because a folder is in its place.
         """
         of_tasks = {
             name: FileDigest.model_validate(digest)
@@ -182,7 +182,7 @@ class RunFolder:
                 ) from None
 
     def sign(self, journal: Journal, **metadata: Any) -> None:
-        """Set the fingerprint of a new run, a digest of all that decides its results.
+        """Set the fingerprint of a new run, a digest of everything that decides its results.
 
         A run that was begun by a version without fingerprints continues without one.
         """
@@ -192,7 +192,7 @@ class RunFolder:
             self.record["fingerprint"] = journal.fingerprint
 
     def start_clock(self, journal: Iterable[Mapping[str, Any]]) -> None:
-        """Start to count this session's wall time, on top of that of earlier ones.
+        """Start to count this session's wall time, on top of the time of earlier sessions.
 
         A session that was killed did not record its end; it counts up to its last record in the
         journal.
@@ -232,7 +232,7 @@ def hold(
     resume : str or None
         Path of an earlier run's folder, in place of a new one.
     write : bool
-        False only looks: nothing is made, locked or removed.
+        False only looks at the folder: nothing is made, locked or removed.
     row_class, record_class : type of Row, type of Record
         Schemas of a row of its journal, and of its ``run.json``.
 
@@ -287,7 +287,7 @@ def hold(
 
 
 def refuse_links(path: Path, option: str) -> None:
-    """Refuse a folder with a link that would have a run write, or remove, files elsewhere.
+    """Refuse a folder with a link that would make a run write, or remove, files elsewhere.
 
     A file is replaced in one step, and a link with it; but the journal and folders are not
     replaced.
@@ -342,7 +342,7 @@ def refuse_taken(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:
-    """The error of a folder that cannot be written."""
+    """The error for a folder that cannot be written."""
     return InputError(
         f"--results must be a folder that can be written, got {path}: {error.strerror}; "
         "name another folder"

@@ -1,6 +1,6 @@
 """The journal of a run: what is done, stored on disk as soon as it is known.
 
-It has one JSON object a line. A record is one task with its rows, and has the checksum of its
+It has one JSON object per line. A record is one task with its rows, and holds the checksum of its
 line. A line that a kill or a full disk cut short, or that was changed since, is dropped when the
 journal is opened again.
 """
@@ -31,12 +31,12 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 class TaskRecord(RecordPart, Generic[AnyRow]):
-    """A line: a task, where and when it was done, and its rows, none if it failed as a whole.
+    """A line: a task, where and when it was done, and its rows (none if it failed as a whole).
 
     ``cost`` is the predicted cost, in any unit of time; ``run`` the fingerprint of the run;
-    ``session`` counts from 1; ``files`` are what the task left beside the journal. Older runs have
-    none of these. ``peak_memory`` and ``peak_gpu_memory`` are the most bytes in use during the
-    task, of the worker's process and of its GPU.
+    ``session`` counts from 1; ``files`` are the files that the task left beside the journal. Older
+    runs have none of these fields. ``peak_memory`` and ``peak_gpu_memory`` are the most bytes in
+    use during the task, by the worker's process and on its GPU.
     """
 
     task: str
@@ -90,7 +90,7 @@ class Journal:
     fingerprint : str, optional
         Fingerprint of the run, added to every record; records of other runs are ignored.
     write : bool
-        False only reads, what another process may be writing.
+        False only reads the file, which another process may be writing.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Journal:
     Raises
     ------
     InputError
-        Another process writes the journal.
+        Another process is writing the journal.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Journal:
         self._last = content[content.rfind(b"\n", 0, max(0, n_complete - 1)) + 1 : n_complete]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write a record, and those that were added, and wait until they are on disk.
+        """Write a record, and those added before it, and wait until they are on disk.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Journal:
         self.check()
 
     def _store(self, line: bytes) -> None:
-        """Append lines and wait for the disk; on an error the file is cut back."""
+        """Append lines and wait for the disk; on an error, the file is cut back."""
         try:
             n_written = 0
             while n_written < len(line):
@@ -201,7 +201,7 @@ class Journal:
         Raises
         ------
         FolderLost
-            It does not.
+            The path does not lead to that file.
         """
         for n_left in reversed(range(TIMES_TO_LOOK if self._write else 0)):
             try:

@@ -1,6 +1,6 @@
 """How a score is shown, the same on the console, on pages and in comparisons.
 
-Classifiers are shown by their error in percent, which is 1 less the accuracy. Scorings that
+Classifiers are shown by their error in percent, which is 1 minus the accuracy. Scorings that
 scikit-learn negates, such as ``neg_mean_absolute_error``, are shown as the quantity they negate.
 All others keep their name and value. Rankings use scores, where larger is better, whatever is
 shown.
@@ -34,7 +34,7 @@ class Measure:
     is_loss: bool
 
     def of(self, score: Any) -> Any:
-        """The shown quantity of a score, or of an array of scores."""
+        """The quantity shown for a score, or for an array of scores."""
         return 1 - score if self.is_error else -score if self.is_loss else score
 
     def text(self, value: float | None, sign: str = "") -> str:
@@ -62,7 +62,7 @@ class Measure:
 
 
 def measure_of(scoring: str | None) -> Measure:
-    """The measure of a scoring; None, as in a run that names no scoring, is accuracy."""
+    """The measure of a scoring; None, as in a run that names no scoring, means accuracy."""
     if scoring in (None, ACCURACY):
         return Measure("error", is_error=True, is_loss=True)
     if scoring.startswith("neg_"):

@@ -38,7 +38,7 @@ FAILED = "failed"  # prefix of the status of a cell without a score; the reason 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name to write a file under; it replaces ``path`` once the disk has it all.
+    """A temporary name to write a file under; it replaces ``path`` once it is all on disk.
 
     A kill or a full disk leaves the former file; of two writers the last one wins. A symbolic
     link is replaced, and its target left alone, as the folder may be another user's.

@@ -34,7 +34,7 @@ def ranked_candidates(
     parameters : sequence of str
         Columns that tell one candidate from another.
     n_folds : int
-        Cells of a complete candidate; see ``ranked``.
+        Number of cells of a complete candidate; see ``ranked``.
     reduce : function, optional
         Used in place of ``means_of``.
 
@@ -58,13 +58,13 @@ def ranked_candidates(
 def means_of(values: np.ndarray) -> np.ndarray:
     """Mean and standard deviation of each value of each candidate, without NaN.
 
-    The standard deviation divides by n, as scikit-learn's, and is NaN for a single cell. The
-    results of a candidate do not depend, to the bit, on which others there are.
+    The standard deviation divides by n, as scikit-learn's does, and is NaN for a single cell. The
+    results of a candidate do not depend, to the last bit, on which other candidates there are.
 
     Parameters
     ----------
     values : array of shape (n_candidates, n_values, n_cells)
-        NaN where there is none.
+        NaN where there is no value.
 
     Returns
     -------
@@ -102,9 +102,9 @@ def _sums(values: np.ndarray) -> np.ndarray:
 def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
     """Candidates in order of their means.
 
-    A tie goes to the smaller first parameter, then to the smaller second. A candidate
-    with a failed fold has no mean and comes last. One that still lacks folds is left out, as it
-    cannot be compared yet.
+    A tie goes to the smaller first parameter, then to the smaller second. A candidate with a failed
+    fold has no mean and comes last. A candidate that still lacks folds is left out, as it cannot be
+    compared yet.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def ranked(means: pd.DataFrame, n_folds: int) -> pd.DataFrame:
         ``error_mean``, ``error_std``, ``score_mean``, ``score_std``, ``n_ok`` and ``n_cells``, with
         the parameters as index.
     n_folds : int
-        Cells of a complete candidate.
+        Number of cells of a complete candidate.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def without_untried(candidates: pd.DataFrame) -> pd.DataFrame:
 def shortfall(candidates: pd.DataFrame) -> pd.Series:
     """How far the score of each candidate is below the best; NaN if that is not known.
 
-    For a candidate that was given up, how far it was behind the best at that time.
+    For a candidate that was given up, it is how far it was behind the best at that time.
     """
     behind = candidates["score_mean"].iloc[0] - candidates["score_mean"]
     return behind.fillna(candidates["behind"]) if "behind" in candidates else behind

@@ -32,10 +32,10 @@ class FinishedTask:
     started : float
         Unix time in seconds.
     seconds, compile_seconds : float
-        The seconds include those of compilation.
+        The seconds include compilation.
     rows : tuple of mappings
     cost : float or None
-        Predicted, in a unit of time that only compares tasks; None in older journals.
+        Predicted cost, in a unit of time that serves only to compare tasks; None in older journals.
     memory : mapping of str to int
         Most bytes in use during the task: ``peak_memory`` of the worker's process,
         ``peak_gpu_memory`` of its GPU.
@@ -71,7 +71,7 @@ class FinishedTask:
 
 @dataclass(frozen=True)
 class RunData:
-    """All that a run left in its folder, whatever its command; tables are read on access.
+    """Everything that a run left in its folder, whatever its command; tables are read on access.
 
     A command that leaves further files has a class of its own. Reading a damaged table raises
     InputError.
@@ -182,7 +182,7 @@ class RunData:
 
     @property
     def n_splits(self) -> int | None:
-        """Splits of each candidate, by ``run.json`` or else by the cells."""
+        """Number of splits per candidate, from ``run.json`` or else from the cells."""
         n_splits = n_splits_of(self.metadata)
         if n_splits is not None:
             return n_splits
@@ -194,7 +194,7 @@ def cells_of(
 ) -> pd.DataFrame:
     """The cells of a run that ended before it wrote its table; a repeated cell counts once.
 
-    A row whose fold is -1 is no cell but a refit.
+    A row whose fold is -1 is not a cell but a refit.
     """
     cell_rows = [
         {"worker": record.get("worker", ""), **row}
@@ -234,7 +234,7 @@ def recorded_tasks(journal: Iterable[Mapping[str, Any]]) -> tuple[FinishedTask, 
 
 
 def as_pictures(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Flattened images of this ``image_shape`` for drawing, channels last."""
+    """Flattened images, brought to this ``image_shape`` for drawing, channels last."""
     images = pixels.reshape(len(pixels), *shape)
     return images if len(shape) == 2 else np.moveaxis(images, 1, -1)
 
@@ -245,7 +245,7 @@ def read_table(path: Path, row_class: type[Row] = Row) -> pd.DataFrame | None:
     Raises
     ------
     InputError
-        The file cannot be read, lacks a column, or a value breaks the rule of its column.
+        The file cannot be read or lacks a column, or a value breaks the rule of its column.
     """
     if not path.is_file():
         return None

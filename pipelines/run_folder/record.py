@@ -54,7 +54,7 @@ class DatasetMetadata(RecordPart):
     n_features: Count | None = None
     n_classes: Count | None = None
     classes: list[str] = Field(default=[], max_length=MOST_CLASSES)
-    # (height, width) of gray images, (channels, height, width) of coloured ones.
+    # (height, width) of grey images, (channels, height, width) of coloured ones.
     image_shape: tuple[Side, Side] | tuple[Side, Side, Side] | None = None
     scaling: dict[str, Any] | None = None
     fingerprint: str | None = None
@@ -81,7 +81,7 @@ class ImageForm(RecordPart):
 
 
 class WorkerMetadata(RecordPart):
-    """A worker of a run; memory in bytes, peaks are the most in use during a task."""
+    """A worker of a run; memory is in bytes; peaks are the most in use during a task."""
 
     address: str
     host: str | None = None
@@ -131,7 +131,7 @@ class Failure(RecordPart):
 
 
 class OptionMetadata(RecordPart):
-    """The options of a run as they are; those that pages read have a type."""
+    """The options of a run as they are; the options that pages read have a type."""
 
     __pydantic_extra__: dict[str, Scalar | list[Scalar]] = Field(init=False)
 
@@ -146,8 +146,8 @@ class OptionMetadata(RecordPart):
 class BestMetadata(RecordPart):
     """The best candidate, by the mean over its folds; a command adds the fields that identify it.
 
-    ``n_splits`` is set if time ended before any candidate had all splits, ``share``, a fraction of
-    the rows, if it ended before any was tried on all rows.
+    ``n_splits`` is set if time ran out before any candidate had all splits; ``share``, a fraction
+    of the rows, if it ran out before any candidate was tried on all rows.
     """
 
     n_splits: Count | None = None
@@ -177,14 +177,14 @@ class BaselineMetadata(RecordPart):
 
 
 class IdentityMetadata(RecordPart):
-    """What decides results besides data and options: SHA-256 of files and code, versions."""
+    """What decides results besides data and options: SHA-256 of files and code, and versions."""
 
     inputs: dict[str, dict[str, str]]
     versions: dict[str, str]
 
 
 class AcceptedMetadata(RecordPart):
-    """Changes that a session accepted: for each the former and the new value."""
+    """Changes that a session accepted: for each, the former and the new value."""
 
     time: str
     run: str
@@ -199,7 +199,7 @@ class TrackerMetadata(RecordPart):
     state : dict
         What the logger continues from; ``where`` says where that is.
     n_records : int
-        Records of the journal that it has.
+        Number of records of the journal that it has.
     is_whole : bool
         Whether it has the end of the finished run.
     """
@@ -243,7 +243,7 @@ class Answer(RecordPart):
         Raises
         ------
         ValidationError
-            An entry breaks its rule, such as a number that is not finite.
+            An entry is invalid, for example a non-finite number.
         """
         return cls.model_validate_json(json.dumps(entries))
 
@@ -254,9 +254,9 @@ class Answer(RecordPart):
 
 
 class Record(Answer):
-    """The fields of ``run.json`` that are read again; a missing one is not known yet.
+    """The fields of ``run.json`` that are read again; a missing field is not known yet.
 
-    Each command has a class of its own, which combines this one and that of its answer.
+    Each command has a class of its own, which combines this class and the class of its answer.
     """
 
     command: str
@@ -282,9 +282,9 @@ class Record(Answer):
     trackers: dict[str, TrackerMetadata] = {}
     versions: dict[str, Scalar] = {}
     machine: dict[str, Scalar] = {}
-    n_splits: Count | None = None  # of each candidate
-    image_form: ImageForm | None = None  # None of a table
-    ratio: Positive | None = None  # validation rows for each training row
+    n_splits: Count | None = None  # per candidate
+    image_form: ImageForm | None = None  # None for a table
+    ratio: Positive | None = None  # validation rows per training row
     files: dict[FileName, FileDigest] = {}  # as the run left them, by their paths in the folder
 
     @property
@@ -304,9 +304,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def n_splits_of(metadata: Mapping[str, Any]) -> int | None:
-    """The number of splits of each candidate, by ``run.json``; None without folds.
+    """The number of splits per candidate, from ``run.json``; None without folds.
 
-    Runs from before it was recorded have the options for folds and repeats.
+    For runs older than this entry, it follows from the options for folds and repeats.
     """
     options = metadata.get("options", {})
     folds: int | None = options.get("folds")
@@ -363,7 +363,7 @@ def read_record(
     ----------
     folder : Path
     record_class : type of Record
-        Its schema, that of a command or ``Record`` for what all runs have.
+        Schema of the file: the class of a command, or ``Record`` for what all runs have.
     argument : str
         What the caller calls the folder, for messages.
 

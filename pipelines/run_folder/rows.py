@@ -78,5 +78,5 @@ class Row(RecordPart):
 
     @classmethod
     def candidate_of(cls, row: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """Name and hyper-parameters of a row's candidate; None if it is no fit of one."""
+        """Name and hyper-parameters of a row's candidate; None if it is not a fit of one."""
         return None

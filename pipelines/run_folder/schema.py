@@ -58,7 +58,7 @@ DRAW_OR_RESUME = "remove that file to draw the rest, or resume the run to write 
 
 
 def damaged(path: Path, rule: str, problem: object, way_out: str = DRAW_OR_RESUME) -> InputError:
-    """The error of a file in a run folder that breaks its rule."""
+    """The error for a file in a run folder that breaks its rule."""
     return InputError(
         f"{path.name} of a run must hold {rule}; {str(path)!r} is damaged ({one_line(problem)}): "
         f"{way_out}"

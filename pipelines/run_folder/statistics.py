@@ -1,8 +1,8 @@
 """Statistics of a search: intervals, tests, ties, the rule of one standard error.
 
 The console and the page both use them, and so agree. The standard deviation over folds divides by
-their number, as in scikit-learn; the standard error of their mean is that standard deviation over
-the root of their number less one.
+their number, as in scikit-learn; the standard error of their mean is that standard deviation
+divided by the square root of one less than their number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.run_folder.ranking import TIE_DECIMALS, have_all_folds
 if TYPE_CHECKING:
     import pandas as pd
 
-ROUNDING = 1e-12  # a smaller standard deviation of differences is rounding
+ROUNDING = 1e-12  # a smaller standard deviation of differences is due to rounding
 NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
@@ -63,7 +63,7 @@ def corrected_t(
     ----------
     differences : float64 array of shape (n_folds,)
     ratio : float
-        Validation rows for each training row.
+        Validation rows per training row.
 
     Returns
     -------
@@ -93,8 +93,8 @@ def corrected_t(
 def mcnemar(first_wrong: NDArray[np.bool_], second_wrong: NDArray[np.bool_]) -> float:
     """The two-sided p of McNemar's exact test [1]_.
 
-    It compares the samples that only the first of two classifiers has wrong with those that only
-    the second has wrong.
+    It compares the samples that only the first of two classifiers gets wrong with those that only
+    the second gets wrong.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def within_one_standard_error(
     -------
     list of str or None
         "best", "tied", "within 1 SE" or "" for each candidate. The word is added for the simplest
-        of the first three, unless that is the best.
+        of the candidates marked so, unless that is the best.
 
     References
     ----------

@@ -27,9 +27,9 @@ class WorkerTimeline:
 
 
 def workers_of(tasks: Sequence[FinishedTask], known_workers: Sequence[str]) -> list[str]:
-    """The workers that ``run.json`` knows, in its order, also those that ran no task.
+    """The workers that ``run.json`` lists, in its order, including those that ran no task.
 
-    An empty list if the journal names none of them: then the two are of different runs.
+    An empty list if the journal names none of them: then the two belong to different runs.
     """
     return (
         list(known_workers)
@@ -41,7 +41,7 @@ def workers_of(tasks: Sequence[FinishedTask], known_workers: Sequence[str]) -> l
 def worker_timelines(
     tasks: Sequence[FinishedTask], workers: Sequence[str] = ()
 ) -> list[WorkerTimeline]:
-    """The timeline of each worker: first those of ``workers``, then others in the journal."""
+    """The timeline of each worker: first those of ``workers``, then the others in the journal."""
     tasks_by_worker: dict[str, list[FinishedTask]] = {worker: [] for worker in workers}
     for task in tasks:
         for worker in task.workers:
@@ -59,10 +59,11 @@ def worker_timelines(
 
 
 def busy_fraction(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) -> float | None:
-    """Fraction of the workers' time that they were busy; None without a task.
+    """Fraction of their time that the workers were busy; None without tasks.
 
-    Their time is that from the first task of a session to the end of its last, for as many workers
-    as were present at once: the time in which one is lost, until another takes its place, counts.
+    Their time lasts from the first task of a session to the end of its last, for as many workers as
+    were present at once: the time during which a worker is missing, until another takes its place,
+    counts.
     """
     rows = worker_timelines(tasks, workers)
     present = sum(
@@ -74,9 +75,10 @@ def busy_fraction(tasks: Sequence[FinishedTask], workers: Sequence[str] = ()) ->
 def _most_at_once(
     rows: Sequence[WorkerTimeline], start: float, end: float, known_workers: Collection[str]
 ) -> int:
-    """Most workers that a session had at once, each from its first task to its last.
+    """Most workers that a session had at once, each counted from its first task to its last.
 
-    Those that ``run.json`` knows were present from its start, and to its end if they had no task.
+    Workers that ``run.json`` lists were present from the session's start, and to its end if they
+    had no task.
     """
     changes: list[tuple[float, int]] = []
     for row in rows:
@@ -96,9 +98,9 @@ def _most_at_once(
 def idle_periods(tasks: Sequence[FinishedTask]) -> list[tuple[float, float]]:
     """Start and end of pauses: gaps without a task that outlast all work and shorter gaps together.
 
-    A gap of less than ``SECONDS_OF_PAUSE`` is none.
+    A gap of less than ``SECONDS_OF_PAUSE`` is not a pause.
 
-    A resumed run has such a time between its sessions; drawn to scale it would leave no room for
+    A resumed run has such a pause between its sessions; drawn to scale, it would leave no room for
     the work.
     """
     spans = _spans(tasks)
@@ -119,14 +121,14 @@ def shown_seconds(tasks: Sequence[FinishedTask]) -> float:
 
 
 def is_within_session(tasks: Sequence[FinishedTask], start: float, end: float) -> bool:
-    """Whether an idle period is within one session: no worker was there, but it went on."""
+    """Whether an idle period is within one session: no worker was there, but the run went on."""
     before = [task.session for task in tasks if task.ended <= start]
     after = [task.session for task in tasks if task.started >= end]
     return bool(before and after) and 0 < before[-1] == after[0]
 
 
 def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
-    """Seconds of compilation: those of the worker with most, as workers compile in parallel."""
+    """Seconds of compilation, for the worker with the most, as workers compile in parallel."""
     by_worker: dict[str, float] = {}
     for task in tasks:
         for worker in task.workers:
@@ -135,7 +137,7 @@ def compile_seconds(tasks: Sequence[FinishedTask]) -> float:
 
 
 def peaks(tasks: Sequence[FinishedTask]) -> dict[str, dict[str, int]]:
-    """For each worker the most memory of a task, in bytes, by the journal's names."""
+    """For each worker, the most memory used in a task, in bytes, by the journal's names."""
     peaks_by_worker: dict[str, dict[str, int]] = {}
     for task in tasks:
         for worker in task.workers:

@@ -2,7 +2,7 @@
 
 One file holds all rows, at their slots; another marks the units that have been read. A unit is
 marked after it is written, so that a unit that was only begun is read again. After a crash of the
-machine either file may be the older one, so that marks from before it count only if all rows had
+machine, either file may be the older one, so marks from before the crash count only if all rows had
 been written.
 """
 
@@ -35,9 +35,9 @@ class NoCache(Exception):
 
 
 def folder_of(store: Store, directory: str | None) -> Path:
-    """The folder of a store's cache, by default below that of temporary files.
+    """The folder of a store's cache, by default below the folder for temporary files.
 
-    That is ``TMPDIR``, which a queue sets to the local disk of a job.
+    That folder is ``TMPDIR``, which a queue sets to the local disk of a job.
     """
     user = "" if directory else f"{os.getuid()}-"
     return Path(directory or tempfile.gettempdir(), f"pleasingly-rows-{user}{store.key[:32]}")
@@ -89,20 +89,20 @@ class Cache:
                 os.rename(new_folder, self.folder)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process, which opens the files itself."""
+        """The state that travels to another process, which opens the files itself."""
         handles = ("rows", "_marks", "_file", "_locks")
         return {name: value for name, value in vars(self).items() if name not in handles}
 
     @cached_property
     def rows(self) -> torch.Tensor:
-        """All rows, mapped from disk; those that were not read are 0."""
+        """All rows, mapped from disk; rows that have not been read are 0."""
         import torch
 
         return torch.from_numpy(np.memmap(self.folder / ROWS, self._dtype, "r+", shape=self._shape))
 
     @cached_property
     def _marks(self) -> np.ndarray:
-        """One byte a unit: 1 if its rows are in the file."""
+        """One byte per unit: 1 if its rows are in the file."""
         if (self.folder / WHOLE).exists():
             return np.ones(self._n_units, np.uint8)
         path = self.folder / f"read-{_boot()}"
@@ -138,7 +138,7 @@ class Cache:
                 os.posix_fadvise(self._file, slot * self._row, self._row, os.POSIX_FADV_WILLNEED)
 
     def unread_units(self, units: np.ndarray) -> np.ndarray:
-        """Those of these units that have not been read, each once."""
+        """The units among these that have not been read, each once."""
         return np.unique(units[self._marks[units] == 0])
 
     @property

@@ -21,7 +21,7 @@ VERSION = 1  # of the cache's content: a change reads all rows again
 
 
 class ImageStore(Store):
-    """Images of one shape as bytes, a unit each.
+    """Images of one shape as bytes, with each image a unit.
 
     Neighbours in the cache are images drawn at random, because folders are sorted by class.
 
@@ -36,7 +36,7 @@ class ImageStore(Store):
     size, gray : int or None, bool
         As in ``ImageReading``.
     shape : tuple of int
-        Of an image, (height, width) or (3, height, width).
+        Shape of an image, (height, width) or (3, height, width).
     """
 
     dtype = np.dtype(np.uint8)
@@ -51,7 +51,7 @@ class ImageStore(Store):
         shape: tuple[int, ...],
     ) -> None:
         self.shape, self._root, self._size, self._gray = shape, os.fsencode(root), size, gray
-        # An array of bytes takes a tenth of what Path objects would.
+        # An array of bytes takes a tenth of the memory of Path objects.
         self._files = np.array([os.fsencode(os.path.relpath(file, root)) for file in files])
         self.n_rows = self.n_units = len(files)
         how = json.dumps([size, gray, shape, VERSION])

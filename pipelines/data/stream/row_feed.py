@@ -1,8 +1,8 @@
 """Batches of rows on disk, which processes of torch's ``DataLoader`` read ahead.
 
-They write what they read to the cache and send nothing back; the rank gathers from the cache, as
-it does from memory: a batch that a process hands over took four times as long, of rows in the
-cache.
+They write what they read to the cache and send nothing back; the rank gathers rows from the cache,
+as it does from memory. With rows in the cache, a batch that a process hands over took four times as
+long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipelines.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-BATCHES_AHEAD = 2  # of each process
+BATCHES_AHEAD = 2  # for each process
 PARTS_ANNOUNCED = 8  # batches that the operating system reads ahead from a whole cache
 NONE = np.empty(0, np.int64)
 BYTES_OF_BLOCK = 2**25  # of rows that are evaluated at once
@@ -34,9 +34,9 @@ Say = Callable[[str], None]
 class Reader:
     """The data set of the loader's processes: reads rows into the cache, or returns them.
 
-    It is indexed, as a map-style data set, with the number of a store and slots of it. An item is
-    None if the rows are in the cache, the rows where there is no cache, or the InputError of rows
-    that cannot be read.
+    It is indexed, as a map-style data set, with the number of a store and slots in it. An item is
+    None if the rows are in the cache, the rows themselves where there is no cache, or the
+    InputError for rows that cannot be read.
     """
 
     def __init__(self, stores: Sequence[Store], caches: Sequence[Cache | None]) -> None:
@@ -187,7 +187,7 @@ class RowFeed:
             yield rows
 
     def _gather(self, cache: Cache, X: RowsOnDisk, part: np.ndarray) -> torch.Tensor:
-        """Rows from the cache, in pinned memory if they are to go to a GPU."""
+        """Rows from the cache, in pinned memory if they will go to a GPU."""
         import torch
 
         shape, dtype = (len(part), X.store.width), _torch_dtype(X.store)
@@ -202,8 +202,8 @@ class RowFeed:
 def may_have_children() -> Iterator[None]:
     """Let a Dask worker, a daemonic process by default, start processes.
 
-    Python forbids that to daemons, whose children could outlive them; the processes of a
-    ``DataLoader`` watch their parent and end with it.
+    Python does not allow daemons to do that, as their children could outlive them; the processes of
+    a ``DataLoader`` watch their parent and end with it.
     """
     config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
     is_daemon = config.get("daemon")
@@ -233,7 +233,7 @@ class StreamedBatches(Batches):
 
 
 class StreamedColumns(Mapping[str, Any]):
-    """Rows to be evaluated, X on disk and y on the device; see ``TrainingProblem.measure``."""
+    """Rows to evaluate, with X on disk and y on the device; see ``TrainingProblem.measure``."""
 
     def __init__(self, rows: Mapping[str, Any], feed: RowFeed, device: str) -> None:
         import torch
@@ -251,7 +251,7 @@ class StreamedColumns(Mapping[str, Any]):
         return len(self._columns)
 
     def blocks(self, row_slice: slice, max_rows: int) -> Iterator[dict[str, torch.Tensor]]:
-        """Blocks of the columns, for a slice of the rows, of at most ``max_rows`` rows."""
+        """Blocks of at most ``max_rows`` rows of the columns, for a slice of the rows."""
         X, y = self._columns["X"], self._columns["y"]
         max_rows = max(1, min(max_rows, BYTES_OF_BLOCK // (X.store.width * X.dtype.itemsize)))
         positions = [

@@ -18,8 +18,8 @@ INPUTS: tuple[Input, ...] = ("auto", "memory", "stream")
 class Store(ABC):
     """A folder or table on disk: rows of one length, which are read unit by unit.
 
-    A unit is what is read at once, an image or a row group. A row's slot is its position in the
-    cache, where the rows of a unit are side by side. A shard is a run of whole units.
+    A unit is the part that is read at once: an image or a row group. A row's slot is its position
+    in the cache, where the rows of a unit are side by side. A shard is a run of whole units.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Store(ABC):
     shape : tuple of int
         Shape of a row.
     dtype : numpy dtype
-        Of the numbers of a row.
+        Dtype of the numbers in a row.
     """
 
     key: str
@@ -57,12 +57,12 @@ class Store(ABC):
         Raises
         ------
         InputError
-            A file can no longer be read, or its content does not match that of the others.
+            A file can no longer be read, or its content does not match that of the other files.
         """
 
     @property
     def width(self) -> int:
-        """Length of a row once it is flat."""
+        """Length of a flattened row."""
         return int(np.prod(self.shape))
 
     @property
@@ -150,7 +150,7 @@ def windowed(
     shards : sequence of int arrays
         Row numbers of each shard.
     rows_of_window : int
-        Most rows of a window; but a window has four shards at least.
+        Most rows in a window; but a window has at least four shards.
     seed, epoch : int
         They determine the order.
 

@@ -69,7 +69,7 @@ class RowGroup:
 
 
 class TableStore(Store):
-    """Prepared rows of a table, a row group a unit; ``fit`` must be called before ``read``.
+    """Prepared rows of a table, with each row group a unit; ``fit`` must be called before ``read``.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class TableStore(Store):
         Returns
         -------
         int
-            How many rows it was fitted on.
+            Number of rows that it was fitted on.
         """
         assert self._sample is not None
         X, sampled_rows = self._sample
@@ -154,7 +154,7 @@ class StreamedTable(RawTable):
     why : str
         Why the rows stay on disk, in words.
     beyond : tuple of str
-        What other rows have that the sample lacks, in words.
+        Levels and missing cells that other rows have and the sample lacks, in words.
     """
 
     sample: RawTable = field(kw_only=True)
@@ -190,12 +190,13 @@ def open_table(
     Returns
     -------
     StreamedTable or None
-        None if the table is to be loaded into memory.
+        None if the table should be loaded into memory.
 
     Raises
     ------
     InputError
-        As ``read_raw_table``; or the table is to stay on disk, and its form does not allow for it.
+        As for ``read_raw_table``; or the table should stay on disk, and its form does not allow
+        this.
     """
     if input == "memory" or path.suffix.lower() != ".parquet" or not path.exists():
         return None
@@ -261,7 +262,7 @@ def _groups(path: Path) -> tuple[list[RowGroup], int]:
             about = parquet.read_metadata(file)
             n_of_groups = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
             lengths += [(file, i, n) for i, n in enumerate(n_of_groups) if n]
-    except (OSError, ValueError) as error:  # those of pyarrow are subclasses of these
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
         raise unreadable(path, error) from None
     firsts = accumulate((n for _, _, n in lengths), initial=0)
     groups = [RowGroup(f, i, first, n) for (f, i, n), first in zip(lengths, firsts, strict=False)]

@@ -57,7 +57,7 @@ class Kinds:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Rebuild the column kinds from what ``asdict`` gave and JSON kept."""
+        """Rebuild the column kinds from what ``asdict`` returned and JSON kept."""
         left_out = tuple((str(name), str(why)) for name, why in record.get("left_out", ()))
         numbers, categories = (tuple(map(str, record[key])) for key in ("numbers", "categories"))
         return cls(numbers, categories, left_out)
@@ -74,9 +74,9 @@ def find_kinds(
 ) -> Kinds:
     """Detect the kinds of the feature columns of a table.
 
-    Columns are left out, besides those that are named, if they have no value, hold dates, hold
-    text that differs in every row, or hold ids: numbers that count the rows, or that are called an
-    id and differ in every row or have more than ``MOST_LEVELS`` levels.
+    Besides the columns named in ``leave_out``, columns are left out if they have no value, hold
+    dates, hold text that differs in every row, or hold ids: numbers that count the rows, or that
+    are called an id and differ in every row or have more than ``MOST_LEVELS`` levels.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def find_kinds(
     Raises
     ------
     InputError
-        A named column is not there, a column of numbers has another cell, or a column of text whose
-        kind is not given has more than ``MOST_LEVELS`` levels.
+        A named column is not there, a column of numbers has a cell that is not a number, or a
+        column of text whose kind is not given has more than ``MOST_LEVELS`` levels.
     """
     asked_kinds: dict[str, str] = {}
     for option, columns in (("number", number), ("category", category), ("leave_out", leave_out)):
@@ -196,7 +196,7 @@ def column_levels(column: pd.Series, path: Path) -> list[Any]:
 
 
 def slip_error(name: str, source: TableSource, path: Path) -> InputError:
-    """The error of a column of numbers with cells that are none."""
+    """The error for a column of numbers with cells that are not numbers."""
     slip = source.columns.slips[name]
     is_text = source.table is not None
     as_missing = f"take it as missing with {opt('missing_values', shlex.quote(slip.cell))}, "
@@ -216,10 +216,10 @@ def are_whole(values: NDArray[np.float64]) -> bool:
 
 
 def to_numbers(column: pd.Series) -> NDArray[np.float64]:
-    """A column as float64; missing values, and what is no number, as NaN."""
+    """A column as float64; missing values, and cells that are not numbers, as NaN."""
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(column.dtype):  # truth values, too
+    if pd.api.types.is_numeric_dtype(column.dtype):  # also truth values
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     try:
         values = pd.to_numeric(column.astype(object), errors="coerce")
@@ -229,7 +229,7 @@ def to_numbers(column: pd.Series) -> NDArray[np.float64]:
 
 
 def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSource) -> pd.DataFrame:
-    """The feature columns by name, in one form whatever the file's.
+    """The feature columns by name, in one form, whatever form the file has.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSourc
     Raises
     ------
     InputError
-        A column is missing, a cell in a column of numbers is none, or a number is infinite or
-        beyond single precision.
+        A column is missing, a cell in a column of numbers is not a number, or a number is infinite
+        or beyond single precision.
     """
     import pandas as pd
 
@@ -290,14 +290,14 @@ def columns_of(frame: pd.DataFrame, kinds: Kinds, path: Path, source: TableSourc
 
 
 def level_of(value: object) -> str:
-    """A level as text: as it is written, numbers of Parquet by value."""
+    """A level as text: as it is written, numbers from Parquet by value."""
     if isinstance(value, float | np.floating) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
 def _type_error(column: pd.Series, path: Path) -> InputError:
-    """The error of a column that holds neither numbers nor text."""
+    """The error for a column that holds neither numbers nor text."""
     value = column.dropna().iloc[0]
     return InputError(
         f"{opt('dataset')} must have columns of numbers or text, column {short(column.name)} of "

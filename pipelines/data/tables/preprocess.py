@@ -31,7 +31,7 @@ from pipelines.errors import InputError, opt
 __all__ = ["LEARNED", "TablePreprocessor"]
 
 LEARNED = "preparation"  # name of an array in a model file
-# Types besides those that skops trusts by default; none of them runs code of a file.
+# Types besides those that skops trusts by default; none of them runs code from a file.
 TRUSTED = ["numpy.dtype"]
 # scikit-learn sets warning filters while it transforms and restores those it found. If two threads
 # do so at once, one may restore the other's filters, which then stay for good.
@@ -42,22 +42,22 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Numbers imputed and, by default, standardised; categories one-hot encoded.
 
     A missing number becomes the median of the training rows, and a column of 0 and 1 marks it;
-    there is one for each column with a missing cell in the training rows. A category becomes a
-    column for each level of the training rows, missing among them; a level that they lack is 0 in
-    all of these.
+    there is one such column for each column with a missing cell in the training rows. A category
+    becomes a column for each level of the training rows, including missing; a level that these rows
+    lack is 0 in all of these columns.
 
     Parameters
     ----------
     kinds : Kinds
     scale : bool
-        Whether numbers are brought to mean 0 and standard deviation 1 of the training rows:
+        Whether numbers are brought to mean 0 and standard deviation 1 over the training rows:
         kernels, networks and neighbours need it, trees do not.
     missing : {"impute", "drop", "refuse"}
-        With "drop" or "refuse" a missing number is an error, in ``transform`` too.
+        With "drop" or "refuse" a missing number is an error, also in ``transform``.
     layout : tuple of str
-        Names of the columns that ``transform`` gives; by default those of the training rows. A
-        column whose level or gap these lack is then 0 in every row, so that all folds have one
-        width; it adds nothing to a distance or a product.
+        Names of the columns that ``transform`` gives; by default the columns of the training rows.
+        A column whose level or gap the training rows lack is then 0 in every row, so that all folds
+        have the same width; it adds nothing to a distance or a product.
 
     Attributes
     ----------

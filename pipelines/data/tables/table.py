@@ -45,7 +45,7 @@ MISSING: tuple[Missing, ...] = ("impute", "drop", "refuse")
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is to be read where that is not to be detected; see ``read_raw_table``."""
+    """How a table should be read where that should not be detected; see ``read_raw_table``."""
 
     missing: Missing = "impute"
     no_header: bool = False
@@ -74,7 +74,7 @@ class RawTable:
     kinds : Kinds
     task : {"classification", "regression"}
     target : str
-        Name of the column that ``y`` was.
+        Name of the column that became ``y``.
     missing : {"impute", "drop", "refuse"}
         What is done about missing cells; after "drop" and "refuse" there are none.
     notes : tuple of str
@@ -86,7 +86,7 @@ class RawTable:
     units : dict of str to str
         The mark that all numbers of a column had, if there was one.
     n_dropped : int
-        Rows that were left out for a missing cell.
+        Rows that were left out because of a missing cell.
     without_header : bool
         Whether the file has no header line, and columns are called by number.
     groups : int array of shape (n_rows,) or None
@@ -202,7 +202,7 @@ def read_raw_table(
     path : str or Path
         A file whose suffix is in ``SUFFIXES``; see ``read_frame``.
     target : str, optional
-        Column to predict, by name or by number from 1; see ``choose_target``. In an .npz file the
+        Column to predict, by name or by number from 1; see ``choose_target``. In an .npz file, the
         array of labels, ``y`` by default.
     task : {"classification", "regression"}, optional
         By default what the target's values suggest.
@@ -212,11 +212,11 @@ def read_raw_table(
     header, no_header : bool
         The first line of a text names the columns, or is a row; by default it is detected.
     number, category, leave_out : iterable of str
-        Columns whose kind is not to be detected.
+        Columns whose kind should not be detected.
     groups : str, optional
         Column that says which rows belong together; it is not a feature.
     encoding : str, optional
-        Encoding of a text; by default what its bytes look like.
+        Encoding of a text; by default the one that its bytes suggest.
     missing_values : iterable of str
         Words that mean a missing cell in a text, besides ``?``, ``NA`` and the like.
     no_missing_values : bool
@@ -366,8 +366,8 @@ def choose_target(
     frame : DataFrame
     target : str or None
         A column's name; or its number, counted from 1, or from the end with -1. A name goes before
-        a number. None takes the last column if it is text or has few values, for a regression if
-        it is numbers.
+        a number. None takes the last column if it is text or has few values, or for a regression if
+        it holds numbers.
     path : Path
         The file, for messages.
     task : {"classification", "regression"}, optional
@@ -380,7 +380,7 @@ def choose_target(
     Raises
     ------
     InputError
-        There is no such column, or none was named and the last is not suitable.
+        There is no such column, or no column was named and the last one is not suitable.
     """
     names = list(frame.columns)
     if target is None:

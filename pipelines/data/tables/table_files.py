@@ -66,7 +66,7 @@ class TableSource:
     table : TextTable or None
         The table of a text file.
     first : int
-        Number of the first row, where these rows are a part of a larger table.
+        Number of the first row, where these rows are part of a larger table.
     """
 
     cells: Mapping[str, pa.ChunkedArray]
@@ -110,7 +110,7 @@ class TableSource:
         return f"data row {row + 1}" if self.table is None else f"line {self.table.line_of(row)}"
 
     def lacks(self, words: Iterable[str]) -> list[str]:
-        """Those of these words for a missing cell that no cell holds."""
+        """The words for a missing cell, among these, that no cell holds."""
         from pipelines.data.tables.typed_columns import present_cells
 
         return [
@@ -169,7 +169,7 @@ def read_frame(
         Words that mean a missing cell in a text, besides an empty one. Unless the usual words are
         among them, signs of missing numbers are not recognised either.
     numbers : container of str
-        Columns of numbers, however few of their cells are.
+        Columns of numbers, however few of their cells are numbers.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def read_frame(
     Raises
     ------
     InputError
-        The file cannot be read, has no row, or has two columns of one name.
+        The file cannot be read, has no row, or has two columns with the same name.
     """
     path = Path(path)
     refuse_no_file(path, SUFFIXES)
@@ -196,7 +196,7 @@ def read_frame(
         with suppress(OSError):  # path may be a folder
             metadata = parquet.read_metadata(path)
             refuse_one_name_twice(metadata.schema.to_arrow_schema().names, path)
-            # Eight bytes a cell, as a number or a pointer to text.
+            # Eight bytes per cell, as a number or a pointer to text.
             n_bytes = 8 * metadata.num_rows * metadata.num_columns
             if n_bytes > (max_bytes := psutil.virtual_memory().total):
                 raise InputError(
@@ -219,7 +219,7 @@ def read_frame(
 def typed(
     table: pa.Table, as_text: Container[str], numbers: Container[str]
 ) -> tuple[pd.DataFrame, TableSource]:
-    """Columns of a Parquet table; those of text that hold numbers are converted."""
+    """Columns of a Parquet table; columns of text that hold numbers are converted."""
     import pyarrow as pa
 
     from pipelines.data.tables.typed_columns import type_columns
@@ -386,7 +386,7 @@ def _read_npz(path: Path, label: str | None) -> tuple[pd.DataFrame, TableSource]
 
 
 def empty(path: Path) -> InputError:
-    """The error of a file without a row."""
+    """The error for a file without a row."""
     return InputError(
         f"{opt('dataset')} must hold at least one row of data, but '{path}' has none; check that "
         "it was written in full"
@@ -394,7 +394,7 @@ def empty(path: Path) -> InputError:
 
 
 def no_target(path: Path, target: str, names: list[str], what: str) -> InputError:
-    """The error of a missing target, with the most similar name."""
+    """The error for a missing target, with the most similar name."""
     close_names = get_close_matches(target, names, n=1)
     hint = f"did you mean {short(close_names[0])}? " if close_names else ""
     return InputError(
@@ -404,7 +404,7 @@ def no_target(path: Path, target: str, names: list[str], what: str) -> InputErro
 
 
 def refuse_one_name_twice(names: list[str], path: Path) -> None:
-    """Raise InputError if two columns have one name.
+    """Raise InputError if two columns have the same name.
 
     A reader would rename one of them; a copy of the target among the features would leak it.
     """

@@ -46,14 +46,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Slip:
-    """Cells of a column of numbers that are none, or numbers of another form.
+    """Cells in a column of numbers that are not numbers, or are numbers of another form.
 
     Attributes
     ----------
     row, cell : int, str
         The first of them.
     n_cells : int
-        How many there are.
+        Number of such cells.
     usual : str
         A number as most cells have it.
     """
@@ -73,7 +73,7 @@ class TypedColumns:
     values : dict of str to array
         bool, int64, float64 (missing: NaN) or object arrays of text (missing: NaN), by column.
     slips : dict of str to Slip
-        Columns of numbers with cells that are none; their values are text.
+        Columns of numbers with cells that are not numbers; their values are text.
     conversions : dict of str to list of str
         For each note on what was converted or taken as missing, the columns concerned.
     units : dict of str to str
@@ -105,12 +105,12 @@ def type_columns(
     as_text : container of str
         Columns that stay as they are written.
     commas : bool
-        Whether a comma between groups of three digits is a decimal comma if no column tells, as in
-        most files with semicolons between cells.
+        Whether a comma between groups of three digits is a decimal comma if no column decides it,
+        as in most files with semicolons between cells.
     signs : collection of str
         Words in lower case that mean a missing cell in a column of numbers.
     numbers : container of str
-        Columns of numbers, however few of their cells are.
+        Columns of numbers, however few of their cells are numbers.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def _plain(present: pa.ChunkedArray) -> Array | None:
 class _Reading:
     """The different words of a column as numbers, for one decimal mark.
 
-    values : NaN where a word is no number
+    values : NaN where a word is not a number
     grouped : whether it has a thousands separator
     marks : the text around the number, as positions in ``names``
     """
@@ -262,7 +262,7 @@ class _Words:
         return cls(present, signs)
 
     def convert(self, name: str, columns: TypedColumns, decimal: str | None, numbers: bool) -> None:
-        """Convert the column ``name`` of ``columns``, or record its slips, if it is one of numbers.
+        """Convert the column ``name`` of ``columns``, or record its slips, if it holds numbers.
 
         Parameters
         ----------
@@ -270,9 +270,10 @@ class _Words:
         columns : TypedColumns
             Its values, units and conversions are changed.
         decimal : str or None
-            The decimal mark; None takes the one by which more cells are numbers, a stop if equal.
+            The decimal mark; None takes the one by which more cells are numbers, or a stop if they
+            are equal.
         numbers : bool
-            Whether the column is one of numbers, however few of its cells are.
+            Whether it is a column of numbers, however few of its cells are numbers.
         """
         decimal = decimal or max((".", ","), key=lambda mark: self.n_read[mark])
         reading = self.readings[decimal]
@@ -282,7 +283,8 @@ class _Words:
         n_slips = self.n_cells - n_numbers
         fits = is_number & (reading.marks == usual_mark)
         if not n_numbers and (self.n_cells or not numbers):
-            # A column of signs alone is one of missing numbers only if it is known to be numbers.
+            # A column of signs alone holds missing numbers only if it is known to be a column of
+            # numbers.
             return
         if not (numbers or self._are_enough(n_numbers, int(fits.sum())) or self._are_mixed()):
             return
@@ -301,7 +303,7 @@ class _Words:
             columns.conversions[note].append(name)
 
     def _are_enough(self, n_numbers: int, n_different: int) -> bool:
-        """Whether cells are numbers but for slips: nearly all are, or half that mostly differ.
+        """Whether cells are numbers but for slips: nearly all, or half that mostly differ.
 
         Few numbers that occur often are levels among others, such as 1, 2 and x.
         """
@@ -373,7 +375,7 @@ def _read(words: pa.Array) -> dict[str, _Reading]:
     readings = {}
     for decimal, stop in ((".", "[.]"), (",", ",")):
         is_grouped = np.zeros(len(words), bool)
-        if decimal == ".":  # Indian grouping, as 12,34,567
+        if decimal == ".":  # Indian grouping, such as 12,34,567
             is_grouped = _matches(core, r"^[1-9]\d?(?:,\d\d)+,\d{3}(?:[.]\d*)?$")
         for separator in _APART[decimal]:
             is_grouped |= _matches(

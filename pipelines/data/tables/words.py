@@ -1,4 +1,4 @@
-"""Words on tables: those that mean a missing cell, names and values in one line, common errors."""
+"""Words for tables: those that mean a missing cell, names and values in one line, common errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from pipelines.errors import InputError, opt
 
-# They mean missing in a column of numbers only, in any case: in offices, statistics, spreadsheets.
+# These mean missing only in a column of numbers, in upper or lower case: in offices, statistics and
+# spreadsheets.
 SIGNS = {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", ":", "*", "none", "missing"}
 SIGNS |= {"unknown", "na", "n.a.", "n/a", "n.d.", "nd", "tbd", "n.v.", "k.a.", "not available"}
 SIGNS |= {"null", "nan", "<na>", "\\n"}  # in databases
@@ -41,7 +42,7 @@ def reason_of(error: object) -> str:
 
 
 def unreadable(path: str | Path, why: object, parameter: str = "dataset") -> InputError:
-    """The error of a file that no reader takes."""
+    """The error for a file that no reader takes."""
     return InputError(
         f"{opt(parameter)} cannot be read: '{path}' is no valid {Path(path).suffix.lower()} file "
         f"({reason_of(why)}); repair it or write it again"
