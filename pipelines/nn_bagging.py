@@ -413,7 +413,7 @@ class BaggingPlan(job.Plan[Options]):
         return replace(self, rates=time_forecast.rates), time_forecast.lines
 
     def on(self, cluster: Cluster) -> Self:
-        """The plan with the space and the samples to explain in its entries."""
+        """The plan, with the space and the samples to explain added to its entries."""
         n_splits = self.options.folds if self.options.n_tuning else 0
         entries = {"n_splits": n_splits, "space": self.space.describe(), "augment": self.augment}
         entries["scoring"] = list(self.scoring)

@@ -69,7 +69,7 @@ class OnnxGraph:
         return name
 
     def cast(self, name: str, dtype: int) -> str:
-        """Add a cast to an ONNX type, such as ``DOUBLE``: the name of its output."""
+        """Add a cast to an ONNX type, such as ``DOUBLE``; return the name of its output."""
         return self.op("Cast", name, to=dtype)
 
     def sum(self, name: str, axis: int, keep: bool = False) -> str:

@@ -53,7 +53,7 @@ class Inputs:
         Raises
         ------
         InputError
-            The rows are no gray images, or these are smaller than the kernel.
+            The rows are not grey images, or the images are smaller than the kernel.
         """
         if self.image_shape is None:
             raise InputError(

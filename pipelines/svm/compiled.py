@@ -123,8 +123,8 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
 def _load(cache: Any, signature: Any, target: Any) -> Any:
     """Load a compiled function from disk; None if it is not there.
 
-    numba's own method first imports and registers all that its compiler needs, which takes longer
-    than a small search. To run machine code only the run time is needed, and to compile refreshes
+    numba's own method first imports and registers everything its compiler needs, which takes longer
+    than a small search. Running machine code needs only the runtime; compiling refreshes
     the rest by itself.
     """
     rtsys.initialize(target)

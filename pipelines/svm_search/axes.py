@@ -134,11 +134,11 @@ def ranges_of(options: Any, data: Dataset) -> dict[str, Distribution]:
 
 
 def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any]]:
-    """Draw C, gamma and, of a regression, epsilon of each candidate from log-uniform distributions.
+    """Draw C, gamma and, for a regression, epsilon from log-uniform distributions.
 
-    As the fits of a gamma share work, few gamma (and epsilon) are drawn, and several C for each, by
-    scrambled Sobol points, which fill the bounds evenly. The plain sampler draws each candidate
-    independently.
+    Since fits with the same gamma share work, only a few values of gamma (and epsilon) are drawn,
+    and several C for each, by scrambled Sobol points, which fill the bounds evenly. The plain
+    sampler draws each candidate independently.
 
     Returns
     -------
@@ -242,14 +242,14 @@ def gamma_in_numbers(value: Value, data: Dataset) -> float:
 
 
 def words_in_numbers(values: Sequence[Value], data: Dataset, of_some: bool) -> list[str]:
-    """A line that says what ``scale`` and ``auto`` are for these rows; none if neither is given.
+    """A line with the values that ``scale`` and ``auto`` take for these rows; none without them.
 
     Parameters
     ----------
     values : sequence of float or str
     data : Dataset
     of_some : bool
-        Whether the rows are features of a few images; those of all are computed later.
+        Whether the rows are features of a few images; those of all images are computed later.
     """
     texts = {
         "scale": "1 / (features × variance of the training rows)",

@@ -372,11 +372,12 @@ def _spread(reach: float, vectors: np.ndarray, f: int) -> tuple[float, bool]:
 def _pin_many(
     factor: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, f: int, step: float, level: float
 ) -> bool:
-    """Fill ``MOVE`` so that many rows reach their bounds at once; returns whether there is one.
+    """Fill ``MOVE`` so that many rows reach their bounds; return whether such a move exists.
 
-    A move is accepted if the objective falls by no less than along ``STEP`` to the first bound.
+    A move is accepted if the objective falls at least as much as it does along ``STEP`` to the
+    first bound.
     The factor tells what a move does: with ``u = factor' move`` the objective changes by
-    ``1/2 u'u - forward'u``, and ``forward`` by ``-u``, which is done here.
+    ``1/2 u'u - forward'u``, and ``forward`` by ``-u``, an update made here.
 
     step : the length along ``STEP`` to the first bound
     """

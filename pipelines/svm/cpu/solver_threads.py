@@ -42,7 +42,7 @@ class CallersThread(Executor):
 
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
-    """A pool of ``n_threads``, or one for every core of this process; BLAS has one thread in it."""
+    """A pool of ``n_threads``, or one per core of this process; inside it BLAS has one thread."""
     threads = n_threads or len(os.sched_getaffinity(0))
     # BLAS's own threads would spin between calls, and take the cores from ours.
     blas = _blas("scipy.linalg" in sys.modules)

@@ -36,13 +36,13 @@ class Limits:
     Attributes
     ----------
     n_multiprocessors : int
-        How many run blocks at the same time.
+        Number of multiprocessors, which run blocks concurrently.
     shared_block, shared_multiprocessor : int
-        Bytes of shared memory of a block, and of a multiprocessor.
+        Bytes of shared memory per block and per multiprocessor.
     registers : int
         Registers of a multiprocessor.
     fast_float64 : bool
-        Whether products in float64 take no more than twice the time of float32.
+        Whether products in float64 take at most twice as long as in float32.
     """
 
     n_multiprocessors: int
@@ -134,7 +134,7 @@ def free_bytes(xp: Any) -> int:
 
 
 def synchronise(xp: Any) -> None:
-    """Wait for all work of the device."""
+    """Wait for all work on the device to finish."""
     if xp is not np:
         xp.cuda.get_current_stream().synchronize()
 

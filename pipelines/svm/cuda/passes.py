@@ -120,7 +120,7 @@ def row_subtractor(name: str):
 
 @device
 def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, sums):
-    """The weight of the rows of side ``sign`` with ``eager <= level``, of ties up to ``last``."""
+    """Weight of the rows of side ``sign`` with ``eager <= level``, of tied rows up to ``last``."""
     total = 0.0
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0 and (eager[k] <= level or (eager[k] <= tie_top and k <= last)):
@@ -394,8 +394,8 @@ def _count_inside(t, n_threads, C, rows, cut, parts):
 def most_eager(t, n_threads, C, rows, sign, level, top, quota, apart, parts):
     """The ``Cut`` of the rows beyond ``level`` in one direction, or of the ``quota`` most eager.
 
-    Two bisections replace a sort, as in ``fill_heavy``; the first ends once there are a few rows
-    less than the quota.
+    Two bisections replace a sort, as in ``fill_heavy``; the first ends once there are slightly
+    fewer rows than the quota.
 
     level, top : the least and the largest value of ``sign * residual``
     apart : whether free rows are excluded

@@ -381,12 +381,12 @@ def fit_path_cuda(
 ) -> FittedPath:
     """Fit C-SVC for one C and gamma on all rows, like ``pipelines.svm.cpu.fit.fit_path``.
 
-    The products of all rows must fit in device memory: 4 n² bytes, and twice that for Newton's
-    method on rows of many features.
+    The pairwise products of all rows must fit in device memory: 4 n² bytes, and twice that for
+    Newton's method on rows of many features.
 
     Parameters
     ----------
-    X : float array of shape (n, n_features), of numpy or on the device
+    X : float array of shape (n, n_features), a numpy array or a device array
     y : array of shape (n,)
     C, gamma : float
         Above 0.

@@ -303,7 +303,7 @@ class _Descent:
         return True
 
     def _evaluate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The losses of the active C, exact and rounded, and the latter's negative gradients."""
+        """Exact and rounded losses for the active values of C, and the rounded ones' gradients."""
         xp, active, (features, loss) = self.xp, self.active, (self.rows.features, self.loss)
         widths = xp.asarray(self.widths[active], np.float32)
         Cs = xp.asarray(loss.Cs[active], np.float32)
