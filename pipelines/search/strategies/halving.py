@@ -47,7 +47,7 @@ class Halving(RoundStrategy):
         """See ``Strategy.fractions``; ascending.
 
         Enough rounds are made that at most ``FACTOR`` candidates are left for all rows, unless the
-        first         round would then have fewer than ``LEAST_ROWS`` rows per split.
+        first round would then have fewer than ``LEAST_ROWS`` rows per split.
         """
         n_wanted = _power(n_candidates)
         n_possible = _power(n_rows / (LEAST_ROWS * n_splits))

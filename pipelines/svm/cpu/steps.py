@@ -56,8 +56,8 @@ def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: 
     """Build a feasible starting point for a small C, close to its solution, as the first trial.
 
     Every multiplier of the class with less weight is at its bound, and the rows of the other class
-    that are most eager are given the same total.  Without pulls, all multipliers are 0.  The pulls of
-    the classes give most of the residual without a product over the whole problem.
+    that are most eager are given the same total.  Without pulls, all multipliers are 0.  The pulls
+    of the classes give most of the residual without a product over the whole problem.
 
     Returns how many kernel rows, ``CHANGED`` with their ``FACTORS``, still have to be subtracted.
     """

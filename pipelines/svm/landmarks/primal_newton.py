@@ -303,7 +303,7 @@ class _Descent:
         return True
 
     def _evaluate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Exact and rounded losses for the active values of C, and the rounded ones' gradients."""
+        """The active C's exact and rounded losses, and negative gradients of the rounded losses."""
         xp, active, (features, loss) = self.xp, self.active, (self.rows.features, self.loss)
         widths = xp.asarray(self.widths[active], np.float32)
         Cs = xp.asarray(loss.Cs[active], np.float32)
