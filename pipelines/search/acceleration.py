@@ -98,7 +98,7 @@ class Acceleration:
     def _plain(
         self, first_call: Call, other_calls: Iterator[Call], usual_way: UsualWay
     ) -> Iterator[dict[str, Any]]:
-        """The results of fits that share nothing; the search may draw splits between them."""
+        """The results of fits that share nothing; the search may generate splits in between."""
         entry, began = entry_of(FitCalls([first_call]).first["estimator"]), time.perf_counter()
         entry.reason = APART
         self.log.entries.append(entry)

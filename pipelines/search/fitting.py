@@ -220,7 +220,7 @@ def fit_group(
 
 
 def _split_key(rows: SplitRows, split: int) -> tuple[Hashable, int]:
-    """A key of a split among all splits of the search."""
+    """A key that identifies a split among all splits of the search."""
     return rows.name, int(rows.numbers[split])
 
 

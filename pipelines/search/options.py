@@ -18,7 +18,7 @@ from pipelines.search.strategies import DRAWING, STRATEGIES
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """Options on the features that replace images."""
+    """Options for the features that replace images."""
 
     group: ClassVar[str] = "data"
 

@@ -19,10 +19,10 @@ PARAMETERS = ("estimator", "X", "y")
 
 
 def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
-    """The texts among the given ones that name the user's own scorers, by score name.
+    """The given texts that name the user's own scorers, by score name.
 
     The score name is the name in the file, ``profit``, or ``mine.profit`` if scikit-learn or
-    another file has a scorer of that name, too.
+    another file has a scorer of that name.
 
     Parameters
     ----------

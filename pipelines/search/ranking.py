@@ -48,8 +48,8 @@ def reduce_scores(
     n_folds : int
         Number of splits that a candidate must have to be ranked.
     client : distributed.Client, optional
-        If its workers are other processes, they compute the means, each for whole candidates, so
-        that the result is the same to the last bit. They need not import pandas.
+        If its workers are other processes, they compute the means, with each candidate handled by a
+        single worker, so that the result is the same to the last bit. They need not import pandas.
 
     Returns
     -------

@@ -46,7 +46,7 @@ class StrategySearch:
         return replace(request, splits=splits)
 
     def cell_key(self, cell: Cell) -> CellKey:
-        """The key of a cell of the strategy among all rows of the run."""
+        """The key that identifies one of the strategy's cells among all rows of the run."""
         candidate, split, fraction = cell
         return self.stage, candidate, self.first_split + split, fraction
 

@@ -146,7 +146,7 @@ class Composites(SharedEstimators):
         return sorted(sorted(members) for _, members in groups)
 
     def fit(self, estimators: Sequence[Any], X: Any, y: Any, **weights: Any) -> list[Any]:
-        """See ``SharedEstimators.fit``; the candidates have one memory of fitted parts."""
+        """See ``SharedEstimators.fit``; the candidates share one cache of fitted parts."""
         memory = PartMemory()
         return [self._fit_of(estimator, memory, X, y) for estimator in estimators]
 
@@ -184,7 +184,7 @@ def ignores_random_state(estimator: Any) -> bool:
     """Whether an estimator with these parameters makes no use of its ``random_state``.
 
     For a principal component analysis, whose solver may depend on the rows, the answer is True
-    here; ``drew_at_random`` tells after the fit.
+    here; ``drew_at_random`` shows after the fit whether it was used.
     """
     if narrowing_of(estimator) is COMPONENTS:
         return True

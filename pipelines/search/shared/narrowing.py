@@ -225,7 +225,7 @@ def is_seed(value: Any) -> bool:
 
 
 def _is_known_score(score: Any) -> bool:
-    """Whether a function that scores features is scikit-learn's and draws nothing unseeded."""
+    """Whether a function that scores features is scikit-learn's and uses no unseeded randomness."""
     is_seeded = isinstance(score, partial) and is_seed(score.keywords.get(SEED))
     function = score.func if isinstance(score, partial) else score
     of_sklearn = import_module("sklearn.feature_selection")

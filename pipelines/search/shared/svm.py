@@ -97,7 +97,7 @@ def backend_settings(estimator: Any, rows: SplitRows) -> Settings:
     ----------
     estimator : estimator or SVMParameters
     rows : SplitRows
-        Decides the number of threads of an estimator, and the number of landmarks of a candidate.
+        Determines the number of threads for an estimator, or of landmarks for a candidate.
     """
     if isinstance(estimator, SVMParameters):
         settings, n = estimator.settings, estimator.settings.n_landmarks

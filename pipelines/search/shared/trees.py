@@ -188,7 +188,7 @@ class Growth:
 
     @cached_property
     def _parents(self) -> list[int]:
-        """The parent of each node, whose number is smaller than the node's; -1 for the root."""
+        """The parent of each node (always a smaller number than the node's own); -1 for the root."""
         parents = [NO_CHILD] * len(self._left_children)
         for node, (left_child, right_child) in enumerate(
             zip(self._left_children, self._right_children, strict=True)

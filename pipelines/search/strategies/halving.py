@@ -46,8 +46,8 @@ class Halving(RoundStrategy):
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
         """See ``Strategy.fractions``; ascending.
 
-        There are so many that at most ``FACTOR`` candidates are left for all rows, unless the first
-        round would then have less than ``LEAST_ROWS`` per split.
+        Enough rounds are used that at most ``FACTOR`` candidates are left for all rows, unless the
+        first round would then have fewer than ``LEAST_ROWS`` rows per split.
         """
         n_wanted = _power(n_candidates)
         n_possible = _power(n_rows / (LEAST_ROWS * n_splits))
