@@ -49,7 +49,7 @@ class MadeFit:
     n_fits : int, default 1
         Fits computed for it; 0 for a result that was kept from an earlier run.
     in_turn : callable, optional
-        What remains to be done when the result is handed over, in the order of the calls.
+        Work that remains to be done when the result is handed over, in the order of the calls.
     entries : sequence of SearchEntry
         Searches that ran within the call, in another process.
     """

@@ -97,7 +97,7 @@ def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -
     Raises
     ------
     ValueError
-        The shape is another, a value is no number, or a class code is unknown.
+        The shape is wrong, a value is not a number, or a class code is unknown.
     """
     if predicted.shape != truth.shape:
         raise ValueError(
@@ -183,7 +183,7 @@ def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float |
 
 
 def candidate_entry(candidate: Any, *means: str) -> dict[str, Any]:
-    """The entry of a ranked candidate in ``run.json``, with those of its means that are named."""
+    """The entry of a ranked candidate in ``run.json``, with the means that are named."""
     return {
         "algorithm": candidate["algorithm"],
         "candidate": int(candidate["candidate"]),

@@ -71,7 +71,7 @@ class Budget:
         return self.began + self.seconds - reserve - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
-        """Record the seconds of a task, or of those of its rows that are ready."""
+        """Record the seconds of a task, or of its rows that are ready."""
         rows = list(rows)
         n_cells = len(task.members) * len(task.splits)
         if not rows or not n_cells:

@@ -267,7 +267,7 @@ class SearchDone(job.Done):
     ----------
     rows : mapping of CellKey to row
     extended : mapping of CellKey to row
-        Those of ``rows`` that are another run's, by ``--extend``.
+        The rows in ``rows`` that come from another run, by ``--extend``.
     """
 
     rows: Mapping[CellKey, Row]
@@ -291,7 +291,7 @@ class SearchResult:
     stopped : mapping of int to Stop
         When candidates were given up, by candidate number.
     remarks : sequence of str
-        What there was no time for.
+        Remarks about what there was no time for.
     n_undrawn : int
         Candidates that would have been drawn if there had been time.
     """
@@ -476,7 +476,7 @@ class SearchJob(job.Job[Chosen]):
         return SearchResult(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
 
     def refitted_besides(self, options: Chosen) -> str:
-        """Words on what else is fitted with the best candidate; appended to a line of output."""
+        """Words about what else is fitted with the best candidate; appended to a line of output."""
         return ""
 
     @abstractmethod

@@ -74,7 +74,7 @@ class SearchExecutor:
     seed : int, default 0
         Decides the order in which the strategy takes splits, and the rows of a fraction.
     time_budget : float, optional
-        Seconds from now on, by which the search and the refit are to end.
+        Seconds from now, by which the search and the refit should end.
 
     Attributes
     ----------

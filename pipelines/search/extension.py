@@ -67,7 +67,7 @@ def rows_to_extend(
     Raises
     ------
     InputError
-        The folder is no run of this command, or has other rows, features or options.
+        The folder is not a run of this command, or has other rows, features or options.
     """
     options, path = plan.options, Path(plan.options.extend or "")
     folder = RunFolder.open(path, command.command, "--extend", command.record)
@@ -120,7 +120,7 @@ def rows_to_extend(
 def record_extended(
     rows: Mapping[CellKey, Row], options: Any, session: Session, cluster: Cluster
 ) -> None:
-    """Write reused rows to the journal and say how many there are; does nothing for none.
+    """Write reused rows to the journal and say how many there are; does nothing if there are none.
 
     Parameters
     ----------

@@ -139,7 +139,7 @@ def _numbers(rows: Any, n_rows: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        The mask has another length than the rows.
+        The mask and the rows differ in length.
     """
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and len(rows) != n_rows:

@@ -263,7 +263,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         return results
 
     def _untried_message(self, executor: SearchExecutor) -> str:
-        """The warning on fits that there was no time for."""
+        """The warning about fits that there was no time for."""
         text = (
             f"{executor.n_untried} fits were not made, as they would not have ended within "
             f"time_budget={self.time_budget:g} s; their scores are NaN"

@@ -91,7 +91,7 @@ class ColumnImportances:
     seed : int
         Seed of the run.
     work : float
-        Most multiplications and additions to spend.
+        The most multiplications and additions to spend.
     """
 
     columns: tuple[str, ...]
@@ -100,7 +100,7 @@ class ColumnImportances:
 
     @classmethod
     def of(cls, data: Dataset, seed: int, time_budget: float | None) -> ColumnImportances | None:
-        """The settings of a run; None for images, their features, and without test rows.
+        """The settings of a run; None for images or their features, or without test rows.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class ColumnImportances:
     ) -> tuple[pd.DataFrame | None, str]:
         """Permutation importances: how much the test score drops if a column is shuffled.
 
-        As scikit-learn's ``permutation_importance``, with two differences. Each repeat draws its
+        Like scikit-learn's ``permutation_importance``, with two differences. Each repeat draws its
         rows with replacement, so that the interval also covers the choice of the test rows. And
         the model predicts for all columns at once: a pipeline takes longer for ten calls than for
         ten times the rows.
@@ -287,7 +287,7 @@ def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
 
 
 def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows with replacement; of each class in proportion, but at least one."""
+    """Draw rows with replacement; each class in proportion, but at least one row."""
     if y.dtype.kind == "f":
         return rng.integers(len(y), size=n_rows)
     codes, counts = np.unique(y, return_counts=True)

@@ -210,7 +210,7 @@ class SearchBackend(ParallelBackendBase):
         return ((_result, (result,), {}) for result in results)
 
     def _route_lazily(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
-        """As ``_route``, but started by the first request, when joblib handles errors."""
+        """Like ``_route``, but started by the first request, when joblib handles errors."""
         yield from self._route(calls, usual_way)
 
 

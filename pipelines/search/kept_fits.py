@@ -91,7 +91,7 @@ class KeptFits:
         """Keep the result of a call; it is on disk after the next ``write`` at the latest.
 
         A failed fit is not kept, as it may succeed next time. Neither is one with a score that is
-        no number of Python's or numpy's.
+        not a Python or numpy number.
         """
         if result["fit_error"] is not None:
             return

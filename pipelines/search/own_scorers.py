@@ -80,7 +80,7 @@ class OwnScorer:
         Raises
         ------
         InputError
-            It cannot be imported, or takes other arguments than a scorer.
+            It cannot be imported, or its arguments are not those of a scorer.
         """
         scorer = load_object("scoring", self.text)
         rule = f"{opt('scoring')} must be a function of {', '.join(PARAMETERS)}, or a scorer that "

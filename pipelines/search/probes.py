@@ -180,7 +180,7 @@ def measure(
 
 
 def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[float, float]:
-    """Run a task on ``n_rows`` rows; returns its CPU seconds and wall-clock seconds.
+    """Run a task on ``n_rows`` rows; return its CPU seconds and wall-clock seconds.
 
     A run that compiled something is repeated, as other sizes may need other compiled functions.
     """

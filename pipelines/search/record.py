@@ -23,7 +23,7 @@ CELL = ("algorithm", "candidate", "fold")  # columns that identify a cell
 class SearchRow(Row):
     """The row of a cell: a candidate of a search on a split.
 
-    ``fold`` is -1 if the split is none of the search on all rows. ``share`` is the fraction of the
+    ``fold`` is -1 if the split does not belong to the search on all rows. ``share`` is the fraction of the
     rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed fit.
     Further scores are columns ``score_NAME``.
     """
@@ -55,7 +55,7 @@ class SearchRow(Row):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """The scores of a fold, as metrics for tracking; those of further scorers, too."""
+        """The scores of a fold, further scorers included, as metrics for tracking."""
         names = [name for name in row if name.startswith("score_") and name != "score_seconds"]
         for name in ("score", "error", "loss", *names, "fit_seconds") if row["fold"] >= 0 else ():
             if row.get(name) is not None:
@@ -174,7 +174,7 @@ class ValidationAnswer(SearchAnswer):
     not_kept : str, optional
         Why there is no model file; None if there is one.
     families : list of dict
-        For each kind of shared work the fits asked for and computed.
+        For each kind of shared work, the fits asked for and computed.
     """
 
     needed: ClassVar[tuple[str, ...]] = (

@@ -45,7 +45,7 @@ class CandidateScorer:
         In place of names, what scikit-learn's search calls: a scorer, several in one, or a
         callable.
     labels : array of shape (n_classes,), optional
-        Labels of the class codes of ``y``, if scorers are to see labels.
+        Labels of the class codes of ``y``, if scorers should see labels.
     own_scorers : mapping of str to str
         The user's own scorers among ``names``, with the text that names each; see
         ``own_scorer_names``.
@@ -121,7 +121,7 @@ class CandidateScorer:
     def _numpy_scores(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
         """The score if numpy can compute it, a log loss or squared error, equal to the last bit.
 
-        None for other scores, and for predictions that are no finite numbers: scikit-learn then
+        None for other scores, and for predictions that are not finite numbers: scikit-learn then
         raises its own error.
         """
         if self.search_scorer is not None or self.score_params:
@@ -212,7 +212,7 @@ class CandidateScorer:
         fit : Fit, optional
             Has the predictions of these rows; by default the estimator predicts.
         part : str, default "test"
-            The part of the split that the rows are.
+            The part of the split to which the rows belong.
 
         Returns
         -------
@@ -407,7 +407,7 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Check the scorers of a search and return their names, by default that of the task.
+    """Check the scorers of a search and return their names, by default the task's usual one.
 
     Parameters
     ----------

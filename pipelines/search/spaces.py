@@ -28,12 +28,12 @@ Point = dict[str, Any]  # a value for each parameter
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a sampler of another package needs to know of a distribution.
+    """What a sampler from another package needs to know about a distribution.
 
     Attributes
     ----------
     value_type : {"float", "int", "place", "unit"}
-        What the sampler is to suggest: a number between the bounds, both included; the index of a
+        What the sampler should suggest: a number between the bounds, both included; the index of a
         value in a list; or a point of the unit interval, which ``Distribution.at`` maps.
     low, high : float
         The bounds; for a list the first and the last index.

@@ -96,7 +96,7 @@ def make_splits(
     Raises
     ------
     InputError
-        The rows cannot be split so, or ``nested`` is combined with the user's own function.
+        The rows cannot be split like this, or ``nested`` is combined with the user's own function.
     """
     X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
     classes = data.classes if len(data.classes) else None
@@ -174,7 +174,7 @@ def splits_of(
     Raises
     ------
     InputError
-        The rows cannot be split so.
+        The rows cannot be split like this.
     """
     if cv not in CV_METHODS:
         return _of_function(cv, X, y, groups)

@@ -129,7 +129,7 @@ class Task:
     drawn : mapping of int to Candidate
         Candidates that were drawn after the search was sent to the workers, by candidate number.
     drawn_group : CandidateGroup, optional
-        The group of these.
+        The group of the drawn candidates.
     until : float
         When it stops itself, in seconds since the epoch; rows of complete splits remain.
     """
@@ -555,7 +555,7 @@ def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, fam
 
 
 def finite(score: Any) -> float | None:
-    """A score as a float; None if it is no finite number."""
+    """A score as a float; None if it is not a finite number."""
     if score is None or isinstance(score, str):
         return None
     value = float(score)

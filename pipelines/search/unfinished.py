@@ -104,7 +104,7 @@ def describe_stop(stop: Stop, is_given_up: bool, splits: str, measure: Measure) 
     Parameters
     ----------
     stop : Stop
-        What it was tried on.
+        Says what the candidate was tried on.
     is_given_up : bool
         Whether a strategy gave it up; else time ran out.
     splits : str

@@ -76,9 +76,9 @@ class PipelineRows:
     prediction_rows : dict of str to array, matrix or table
         Rows that the fitted pipeline will predict, by part: ``"test"`` and perhaps ``"train"``.
     key : hashable
-        Tells these rows from all others that come from the same data set.
+        Distinguishes these rows from all others that come from the same data set.
     placement : Placement
-        Holds what is derived from these rows, such as a copy on a GPU.
+        Holds anything derived from these rows, such as a copy on a GPU.
     """
 
     fit: Any
@@ -134,7 +134,7 @@ class SplitRows:
     numbers : sequence of int
         Which of ``splits`` the task has.
     name : hashable
-        Tells these splits from others of the same data.
+        Distinguishes these splits from others of the same data.
     n_threads : int or None
         Threads that a fit may use; None for as many as BLAS uses.
     estimator : estimator or candidate
@@ -171,7 +171,7 @@ class SplitRows:
 
     @property
     def key(self) -> Hashable:
-        """Key for what is derived from all splits and parts of these rows, as prepared."""
+        """Key for anything derived from all splits and parts of these rows, as prepared."""
         return self.name, tuple(self.parts), self.prepared and self.prepared.key
 
     def alone(self, split: int) -> SplitRows:
@@ -277,7 +277,7 @@ class SharedFit(ABC):
     Attributes
     ----------
     name : str
-        What rows and pages call it.
+        The name that rows and pages show.
     types : collection of type
         The classes that it knows, without their subclasses, which may behave in other ways.
     shared : collection of str
@@ -327,7 +327,7 @@ class SharedFit(ABC):
         return type(estimator) in self.types
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """A key that estimators have in common if they share work; None for one that cannot."""
+        """A key that is equal for estimators that share work; None for one that cannot."""
         if not self.accepts(estimator) or (self.by_chance and not is_repeatable(estimator)):
             return None
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
@@ -354,7 +354,7 @@ class SharedFit(ABC):
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """Words that tell these estimators from others of their group; "" if there are none."""
+        """Words that distinguish these estimators from others of their group; "" if there are none."""
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
@@ -481,7 +481,7 @@ class SharedEstimators(SharedFit):
         """
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Predict with all estimators at once; None where each is to predict by itself.
+        """Predict with all estimators at once; None where each should predict by itself.
 
         Parameters
         ----------

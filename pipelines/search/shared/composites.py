@@ -1,4 +1,4 @@
-"""Voting and stacking: parts that several candidates have in common are fitted once a split."""
+"""Voting and stacking: parts that several candidates have in common are fitted once per split."""
 
 from __future__ import annotations
 

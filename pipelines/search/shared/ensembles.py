@@ -94,7 +94,7 @@ class Prefixes(SharedEstimators):
         ----------
         largest : fitted ensemble
         estimator : unfitted ensemble
-            Decides the number of members.
+            Determines the number of members.
         """
         smaller, n = copy.copy(largest), self.size_of(estimator)
         setattr(smaller, self.size, getattr(estimator, self.size))

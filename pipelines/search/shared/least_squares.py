@@ -225,7 +225,7 @@ class ElasticNets(LinearModels):
         data : CentredData
         gram : float array of shape (n_features, n_features)
         products : float array of shape (n_features, n_targets)
-            Of the features with the targets.
+            Products of the features with the targets.
         """
         coefficients, gaps, steps = [], [], []
         for target, product in zip(data.targets.T, products.T, strict=True):

@@ -258,7 +258,7 @@ class LogisticRegressions(LinearModels):
         return list(estimators)
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; probabilities and their logarithms, too."""
+        """See ``SharedEstimators.predict``; also probabilities and their logarithms."""
         if method not in ("predict_proba", "predict_log_proba"):
             return super().predict(fitted, method, X)
         scores = linear_responses(fitted, X)
@@ -276,7 +276,7 @@ class LogisticRegressions(LinearModels):
 
 
 def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: float) -> list[Any]:
-    """For each C the result of scipy's ``minimize`` with the options of scikit-learn.
+    """For each C, the result of scipy's ``minimize`` with the options of scikit-learn.
 
     Parameters
     ----------

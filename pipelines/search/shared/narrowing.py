@@ -203,7 +203,7 @@ def is_deterministic(transformer: Any) -> bool:
 
     Whatever draws random numbers, in the transformer or inside it, has to have an integer as its
     seed. Principal component analyses may have none, as their solver depends on the rows; see
-    ``drew_at_random``. A function that scores features counts as one that draws unless we know it.
+    ``drew_at_random``. A function that scores features counts as random unless we know it.
     """
     return not any(
         (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)

@@ -50,7 +50,7 @@ class PipelineStep:
 def decompose(
     estimator: Any, judgements: dict[Hashable, bool] | None = None
 ) -> tuple[list[PipelineStep], Any] | None:
-    """The first steps of a pipeline and its last step; None for one that has to stay whole.
+    """The first steps of a pipeline and its last step; None for a pipeline that has to stay whole.
 
     An estimator that is not a pipeline is its own last step.
 
@@ -129,13 +129,13 @@ class StepCache:
         ----------
         steps : sequence of PipelineStep
         widest : sequence
-            For each step the width with which it is fitted for all pipelines of the search.
+            For each step, the width with which it is fitted for all pipelines of the search.
         rows : PipelineRows
             Rows before the first step.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets of the training rows.
         key : hashable
-            Tells these rows from others of the data set.
+            Distinguishes these rows from others of the data set.
 
         Returns
         -------

@@ -468,7 +468,7 @@ class BriefSVCs(SVCs):
         )
 
     def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
-        """See ``SVCs``; by default one thread, as to ask BLAS takes longer than some fits."""
+        """See ``SVCs``; by default one thread, as asking BLAS takes longer than some fits."""
         return super().settings_of(estimator, replace(rows, n_threads=rows.n_threads or 1))
 
 
@@ -519,7 +519,7 @@ def _batches(
     ----------
     estimators : sequence of estimators or candidates
     X : array of shape (n_samples, n_features)
-        Decides the values of the gammas "scale" and "auto".
+        Determines the values of the gammas "scale" and "auto".
     splits : sequence of (training rows, rows to predict)
     numbers : sequence of int
         The splits to fit on.
@@ -554,7 +554,7 @@ def _batches(
 
 
 class SVRs(KernelMachines):
-    """``SVR`` and ``PathSVR``: for each gamma and epsilon one path through all C."""
+    """``SVR`` and ``PathSVR``: for each gamma and epsilon, one path through all C."""
 
     shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs")
 

@@ -188,7 +188,7 @@ class Growth:
 
     @cached_property
     def _parents(self) -> list[int]:
-        """The parent of each node (always a smaller number than the node's own); -1 for the root."""
+        """The parent of each node (a smaller number than the node's own); -1 for the root."""
         parents = [NO_CHILD] * len(self._left_children)
         for node, (left_child, right_child) in enumerate(
             zip(self._left_children, self._right_children, strict=True)
@@ -230,7 +230,7 @@ class Growth:
         alphas : float array of shape (n_links + 1,)
             The alpha from which each link is cut, in order, up to ``max_alpha``; then infinity.
         leaf_ranks, cut_off_ranks : float arrays of shape (n_nodes,)
-            For each node the rank of the link by which it becomes a leaf, and of that by which it
+            For each node, the rank of the link by which it becomes a leaf, and of that by which it
             is cut off; infinity if never.
         """
         weights = self.tree.weighted_n_node_samples

@@ -22,7 +22,7 @@ Cell = tuple[int, int, float]  # candidate, split, fraction of the rows
 
 @dataclass(frozen=True)
 class Request:
-    """Candidates that are to be fitted, each on every split of the request.
+    """Candidates to fit, each on every split of the request.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Strategy(ABC):
         Parameters
         ----------
         n_candidates, n_rows, n_splits : int
-            Of the search.
+            Numbers of candidates, rows and splits of the search.
         """
         return ()
 

@@ -115,7 +115,7 @@ class Race(RoundStrategy):
         splits : tuple of int
         fraction : float
         next_round : (splits, fraction)
-            For ``ahead``; without splits there is no next round.
+            For ``ahead``; without splits, there is no next round.
         decided_by : tuple of int, optional
             The splits whose scores decide after the round; by default its own.
         """

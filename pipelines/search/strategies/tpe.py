@@ -66,7 +66,7 @@ class Study:
     n_startup : int
         How many candidates are drawn at random first.
     seeds : (int, int)
-        Of the sampler, and of random draws once it finds nothing new.
+        Seeds of the sampler, and of random draws once it finds nothing new.
     trials : list of int
         Optuna's number of each candidate.
     candidates : list of int
@@ -123,7 +123,7 @@ class Study:
         return optuna.samplers.RandomSampler(seed=self.seeds[1])
 
     def draw(self) -> int | None:
-        """Draw a new candidate: its number, or None where no new one is found."""
+        """Draw a new candidate; return its number, or None where no new one is found."""
         for number in range(TRIES + RANDOM_TRIES):
             # The sampler may draw the same few again and again; random draws then find the others.
             self._study.sampler = self._sampler if number < TRIES else self._random
@@ -236,7 +236,7 @@ class TPE(Strategy):
 
 
 def suggested_parameters(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
-    """The parameters that a trial suggests, of the branch that it suggests first."""
+    """The parameters that a trial suggests, from the branch that it suggests first."""
     number, prefix = 0, ""
     if len(branches) > 1:
         number = trial.suggest_categorical(BRANCH, range(len(branches)))
