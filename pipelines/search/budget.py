@@ -22,7 +22,7 @@ OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
 # A refit takes this many times as long as a split: it has more rows than a training fold, and an
 # SVM is fitted without the work that its group shared.
 REFIT = 1.5
-FIRST_TASKS = 2  # of a type of work, before its time counts as known
+FIRST_TASKS = 2  # tasks of a type of work, before its time counts as known
 SHORT = 1.0  # seconds; a worker is given a second task ahead if tasks are shorter than this
 
 

@@ -1,4 +1,4 @@
-"""The calls of ``_fit_and_score`` that a search of scikit-learn's hands to joblib."""
+"""The calls of ``_fit_and_score`` that a scikit-learn search hands to joblib."""
 
 from __future__ import annotations
 

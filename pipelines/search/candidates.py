@@ -1,4 +1,4 @@
-"""Candidates of any estimator: its name, the values of its parameters, and the steps before it."""
+"""Candidates of any estimator: its name, its parameter values, and the steps before it."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ class SearchResult:
     chosen : sequence
         Candidates that the inner search of each outer fold chose; see ``chosen_in_folds``.
     stopped : mapping of int to Stop
-        When candidates were given up, by candidate number.
+        Says when candidates were given up, by candidate number.
     remarks : sequence of str
         Remarks about what there was no time for.
     n_undrawn : int

@@ -76,13 +76,13 @@ class GridSearch(ClientMixin, GridSearchCV):
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search.
     return_train_score : bool, default False
-        Whether to score the training rows, too.
+        Whether to score the training rows as well.
     client : distributed.Client, optional
         Dask client whose workers fit; by default joblib does, as ``n_jobs`` says. Clones and
         copies of the search share it; a pickle does not contain it, so an unpickled search has
         None and warns when it is fitted without one.
     time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
+        Seconds, at least 1, by which the search and the refit should end: no fit is begun that
         would not end in time, and coarse values come first. By default there is no limit.
 
     Attributes

@@ -180,7 +180,7 @@ def features_of_batch(
 
 
 def features_of_rows(rows: NewRows, run: Path) -> Any:
-    """New rows as the model of a run takes them: images become the features it was fitted on.
+    """New rows as a run's model takes them: images become the features it was fitted on.
 
     Raises
     ------

@@ -34,7 +34,7 @@ from pipelines.search.shared import shared_fit_packages
 JOURNAL = "fits.jsonl"
 PACKAGES = ("pleasingly", "scikit-learn", "numpy", "scipy")
 NO_RESULTS = ("working_memory", "pairwise_dist_chunk_size", "print_changed_only", "display")
-SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together, as a disk takes so long for each
+SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together, as a disk takes this long for each
 
 
 class KeptFits:

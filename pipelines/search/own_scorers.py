@@ -60,7 +60,7 @@ def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class OwnScorer:
-    """A scorer of the user's own, called as scikit-learn calls scorers; it sees class labels.
+    """One of the user's own scorers, called as scikit-learn calls scorers; it sees class labels.
 
     Attributes
     ----------

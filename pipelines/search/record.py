@@ -23,9 +23,9 @@ CELL = ("algorithm", "candidate", "fold")  # columns that identify a cell
 class SearchRow(Row):
     """The row of a cell: a candidate of a search on a split.
 
-    ``fold`` is -1 if the split does not belong to the search on all rows. ``share`` is the fraction of the
-    rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed fit.
-    Further scores are columns ``score_NAME``.
+    ``fold`` is -1 if the split does not belong to the search on all rows. ``share`` is the fraction
+    of the rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed
+    fit. Further scores are columns ``score_NAME``.
     """
 
     algorithm: str

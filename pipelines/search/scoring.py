@@ -35,7 +35,7 @@ INSTEAD = {
 
 @dataclass(frozen=True, eq=False)
 class CandidateScorer:
-    """Scores candidates, by names of scorers or by the scorer of a search of scikit-learn's.
+    """Scores candidates, by names of scorers or by the scorer of a scikit-learn search.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class CandidateScorer:
     error_score : float or "raise", default nan
         Score of a fit that fails, or whose scoring fails; for ``search_scorer``.
     train_scores : bool, default False
-        Whether the training rows are scored, too.
+        Whether the training rows are scored as well.
     fit_params, score_params : mapping, optional
         As scikit-learn's ``_fit_and_score`` takes them.
     """
@@ -217,7 +217,7 @@ class CandidateScorer:
         Returns
         -------
         dict
-            A float for each name, or a str: why there is no score.
+            A float for each name, or a str that says why there is no score.
         """
         predicted = PredictedEstimator(
             estimator,
@@ -269,7 +269,7 @@ class CandidateScorer:
 
 
 def methods_of(scorer: Any) -> set[str]:
-    """Methods of an estimator that a scorer of scikit-learn's calls; "?" if unknown."""
+    """Methods of an estimator that a scikit-learn scorer calls; "?" if unknown."""
     from pipelines.sklearn_private import BaseScorer, MultimetricScorer, PassthroughScorer
 
     if isinstance(scorer, MultimetricScorer):
@@ -407,7 +407,7 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Check the scorers of a search and return their names, by default the task's usual one.
+    """Check the scorers of a search and return their names, by default the task's usual scorer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A log of the searches of a process: which ones, and how many fits they asked for and took."""
+"""A log of the searches of a process, with how many fits each asked for and took."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SearchEntry:
     Attributes
     ----------
     name : str
-        Its class or function.
+        Name of its class or function.
     estimator : str
         Name of the estimator that it fits.
     script_line : str

@@ -48,7 +48,7 @@ class Bounds:
 
 
 class Distribution(ABC):
-    """The values that a parameter may have, and how likely they are."""
+    """The values that a parameter may have, and how likely each is."""
 
     @abstractmethod
     def at(self, u: float) -> Any:
@@ -390,7 +390,7 @@ def draw(
 
 
 def _combination(branches: Sequence[Branch], index: int) -> Point:
-    """The combination at an index among those of all branches."""
+    """The combination at an index among the combinations of all branches."""
     for branch in branches:
         if index < branch.size:
             return branch.combination(index)

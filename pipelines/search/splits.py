@@ -19,7 +19,7 @@ CV_METHODS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
 class SplitsOfStages(dict[tuple[str, float], list[Split]]):
-    """The splits by stage and fraction of the rows; those of a fraction are made on demand.
+    """The splits by stage and fraction of the rows; splits of a fraction are made on demand.
 
     They are the splits of the stage, restricted to a random subset of the rows. So every row stays
     on its side of a split, and groups stay together.
@@ -32,7 +32,7 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
         Targets; a subset has the classes in proportion.
     task : {"classification", "regression"}
     seed : int
-        Decides the subsets.
+        Determines the subsets.
     """
 
     def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:

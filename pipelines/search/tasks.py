@@ -34,7 +34,7 @@ from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.substitutes import Substitute, substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
-# Fraction of the time of a group's splits that is spent on work they share. Measured on 12,000 rows
+# Fraction of the time for a group's splits that is spent on work they share. Measured on 12,000 rows
 # of MNIST: 1 to 16 %.
 SHARED_BY_SPLITS = 0.07
 

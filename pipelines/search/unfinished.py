@@ -41,7 +41,7 @@ def with_unfinished(
     problem : Problem
         The search, with all candidates.
     stopped : mapping of int to Stop
-        When candidates were given up, by candidate number.
+        Says when candidates were given up, by candidate number.
     splits : str
         The number of splits in words: ``5 folds``.
 
@@ -99,7 +99,7 @@ def with_unfinished(
 
 
 def describe_stop(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
-    """How far a candidate got and why no further, in words.
+    """How far a candidate got, and why it got no further, in words.
 
     Parameters
     ----------

@@ -354,7 +354,7 @@ class SharedFit(ABC):
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """Words that distinguish these estimators from others of their group; "" if there are none."""
+        """Words that distinguish these estimators within their group; "" if there are none."""
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:

@@ -250,7 +250,7 @@ class IsolationForests(Bags):
 
 
 class Boosting(Prefixes):
-    """Gradient boosting, which predicts with all sizes in one pass through its stages.
+    """Gradient boosting, which predicts for all sizes in one pass through its stages.
 
     With early stopping all sizes that are not smaller end at the same stage: the rows held out, and
     the scores up to that stage, are the same.

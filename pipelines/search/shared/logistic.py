@@ -27,7 +27,7 @@ from pipelines.sklearn_private import (
 )
 
 # Sums are rounded in another order than in a separate fit, and the difference grows with each step.
-# After so many steps it is below 1e-5 of the coefficients.
+# After this many steps it is below 1e-5 of the coefficients.
 STEPS_TOGETHER = 40
 # Rows times scores. Below, the calls of functions take longer than what they compute.
 LEAST_TOGETHER = 1000

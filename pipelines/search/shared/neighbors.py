@@ -49,7 +49,7 @@ class Neighbors(SharedEstimators):
         return fitted
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; from one query of the largest k, plus one neighbour.
+        """See ``SharedEstimators.predict``; from one query for the largest k, plus one neighbour.
 
         The neighbour beyond the largest k shows whether the last one is tied.
         """

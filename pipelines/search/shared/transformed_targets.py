@@ -17,7 +17,7 @@ from pipelines.search.shared.pipeline_steps import decompose
 
 
 class StandIn(RegressorMixin, BaseEstimator):
-    """Stands for a regressor: keeps the targets of its fit, and predicts the values in ``answer``."""
+    """Stands for a regressor: keeps the targets of its fit, and predicts ``answer``."""
 
     answer: Any = None
 

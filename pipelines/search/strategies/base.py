@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 __all__ = ["WHOLE", "Cell", "Request", "RoundStrategy", "Row", "Scope", "Stop", "Strategy"]
 
-WHOLE = 1.0  # the fraction that all rows are
+WHOLE = 1.0  # the fraction that stands for all rows
 
 Row = Mapping[str, Any]
 Cell = tuple[int, int, float]  # candidate, split, fraction of the rows
@@ -62,7 +62,7 @@ class Scope:
     parameters : sequence of dict
         Parameters of each candidate, by its number.
     cost : function of (members, n_splits, fraction)
-        Predicted time of the fits of some candidates on so many splits in one task, in any unit.
+        Predicted time of fitting some candidates on this many splits in one task, in any unit.
     splits_share : bool, default False
         Whether the splits of a task share work, which another round then has to repeat.
     """

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
 
-FACTOR = 3  # a round has so many times the rows of the one before, and one of so many candidates
+FACTOR = 3  # a round has this many times the rows of the previous round, and keeps one in this many candidates
 LEAST_ROWS = 20  # of the first round, per split; scikit-learn's least is two per class
 
 

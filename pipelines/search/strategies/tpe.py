@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import optuna
 
 # A candidate is drawn without the scores of the last few before it, which may still be at work:
-# ``n_iter`` by the divisor, but at least so many.
+# ``n_iter`` by the divisor, but at least this many.
 LEAST_WINDOW, WINDOW_DIVISOR = 4, 8
-# The first candidates are drawn at random: ``n_iter`` by the divisor, but at most so many.
+# The first candidates are drawn at random: ``n_iter`` by the divisor, but at most this many.
 MOST_STARTUP, STARTUP_DIVISOR = 10, 4
 TRIES, RANDOM_TRIES = 5, 50  # draws, by scores and then at random, for a candidate that is new
 BRANCH = "branch"
