@@ -34,7 +34,7 @@ def refit_and_test(
     problem : Problem
         The search, with its test rows.
     refit : Refit
-        Names the best candidate.
+        Task that names the best candidate.
     n_threads : int, default 1
         Threads of BLAS, OpenMP and joblib.
     **model_fields

@@ -108,7 +108,7 @@ class SearchPlan(job.Plan[Chosen]):
     labels : array of shape (n_classes,), optional
         Labels that scorers see in place of class codes; None for codes or a regression.
     rates : mapping of WorkType to Rates
-        Seconds of a unit of cost, as probes measured them; empty if nothing was probed.
+        Seconds per unit of cost, as probes measured them; empty if nothing was probed.
     """
 
     dataset: Dataset

@@ -381,7 +381,7 @@ def work_of(model: Any) -> float:
 def parameter_importances(
     candidates: Sequence[tuple[str, Mapping[str, Any], float]], seed: int
 ) -> pd.DataFrame:
-    """How much of the candidates' ranks each hyper-parameter explains, for each algorithm.
+    """How much each hyper-parameter explains of the candidates' ranks, for each algorithm.
 
     A random forest is fitted to the ranks of the scores, so that a few very bad candidates do not
     decide the result. An importance is the fraction of the decrease of variance at the nodes that

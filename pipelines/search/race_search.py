@@ -78,7 +78,7 @@ class RaceSearch(GridSearch):
         Number of candidate fits that were asked for, and computed, those on a third of the rows
         included; the refit does not count.
 
-    and those of ``GridSearchCV``.
+    and the attributes of ``GridSearchCV``.
 
     Warns
     -----

@@ -1,4 +1,4 @@
-"""Schemas of what a search leaves: its rows and ``run.json``, and those of ``cross_validate``."""
+"""Schemas of the rows and the ``run.json`` of a search, and of ``cross_validate``."""
 
 from __future__ import annotations
 

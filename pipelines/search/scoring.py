@@ -178,9 +178,9 @@ class CandidateScorer:
         fit.predict = fit.estimator = fit.classes = None
 
     def _score(self, fit: Fit, estimator: Any, rows: SplitRows, part: str) -> Any:
-        """Score a part of a split, its rows as they were before the first step.
+        """Score a part of a split, with its rows as they were before the first step.
 
-        Returns a number, or a dict of numbers by scorer name.
+        Return a number, or a dict of numbers by scorer name.
         """
         X, truth = rows.part_rows(fit.split, part)
         if not hasattr(estimator, "fit"):  # a candidate of a search that does without scikit-learn

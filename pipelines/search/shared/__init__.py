@@ -77,7 +77,7 @@ def _package_of(estimator: Any) -> str:
 def _others_of(package: str) -> tuple[SharedFit, ...]:
     """The shared fits that other packages add for the estimators of a package.
 
-    A shared fit that cannot be loaded is left out with a warning: scores do not depend on what is shared.
+    A shared fit that cannot be loaded is left out with a warning: scores do not depend on sharing.
     """
     shared_fits = list[Any]()
     for entry in OTHERS.entries(package):

@@ -31,7 +31,7 @@ WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 # Parameters by the beginning of their names, and the value that lets a fit write to its rows.
 WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
 LEAVE_TO_WRITE = re.compile("|".join(WRITES))
-# Types whose equal values are always equal parameters: ``True == 1``, so bool and int are not here.
+# Types whose equal values are always equal parameters; not bool and int, since ``True == 1``.
 PLAIN_VALUES = {float, str, type(None)}
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
@@ -249,7 +249,7 @@ class SplitRows:
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
     def part_slices(self, split: int) -> dict[str, slice]:
-        """Where each part of a split is among the rows to predict that ``matrix`` returns."""
+        """The slice of each part of a split among the rows to predict that ``matrix`` returns."""
         n_test = len(self.row_numbers(split, "test"))
         return {"test": slice(0, n_test), "train": slice(n_test, None)}
 
@@ -298,7 +298,7 @@ class SharedFit(ABC):
     scales : bool
         Whether it scales rows itself, by the scaling of the data set.
     most_seconds : float, optional
-        Upper bound of the seconds that a unit of ``cost`` takes on one core; None if unknown.
+        Upper bound for the seconds that a unit of ``cost`` takes on one core; None if unknown.
     linear_rows : int, optional
         With it, seconds grow with the number n of rows about as n (n + ``linear_rows``).
     unlike_few_rows : str
@@ -333,7 +333,7 @@ class SharedFit(ABC):
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether, with these parameters, a shared fit gives what a separate fit would give."""
+        """Whether, with these parameters, a shared fit gives the result of a separate fit."""
         return True
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
@@ -438,7 +438,7 @@ class SharedFit(ABC):
         ------
         Fit or Progress
             A ``Fit`` for each estimator and split, which it names by their positions in
-            ``estimators`` and in the task; between them, how far the work is.
+            ``estimators`` and in the task; between them, the progress of the work.
         """
 
 

@@ -133,7 +133,7 @@ class Composites(SharedEstimators):
         )
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """See ``SharedFit.partition``; a task has the candidates that are connected by common parts."""
+        """See ``SharedFit.partition``; a task has the candidates connected by common parts."""
         groups = list[tuple[set[Hashable], list[int]]]()
         for index, estimator in enumerate(estimators):
             parts = {identity(part) for _, part in estimator.estimators if hasattr(part, "fit")}

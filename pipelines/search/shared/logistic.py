@@ -284,7 +284,7 @@ def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: f
     Cs : sequence of float
     max_iter : int
     tol : float
-        Bound of the largest component of the gradient.
+        Bound on the largest component of the gradient.
     """
     n_variables, n_steps = int(np.prod(problem.shape)), min(max_iter, STEPS_TOGETHER)
     options = {"maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}

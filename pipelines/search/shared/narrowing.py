@@ -234,7 +234,7 @@ def _is_known_score(score: Any) -> bool:
 
 
 def drew_at_random(transformer: Any) -> bool:
-    """Whether a principal component analysis, this one or one inside, was randomly started unseeded."""
+    """Whether a principal component analysis, this one or one inside, used unseeded randomness."""
     return any(
         getattr(analysis, "_fit_svd_solver", "") in ("randomized", "arpack")
         and not is_seed(analysis.random_state)

@@ -18,8 +18,8 @@ import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
 
-FACTOR = 3  # a round has this many times the rows of the previous round, and keeps one in this many candidates
-LEAST_ROWS = 20  # of the first round, per split; scikit-learn's least is two per class
+FACTOR = 3  # each round has this many times the rows, and keeps one in this many candidates
+LEAST_ROWS = 20  # in the first round, per split; scikit-learn's minimum is two per class
 
 
 class Halving(RoundStrategy):

@@ -64,7 +64,7 @@ class Study:
     ----------
     source : CandidateSource
     n_startup : int
-        How many candidates are drawn at random first.
+        Number of candidates that are drawn at random first.
     seeds : (int, int)
         Seeds of the sampler, and of random draws once it finds nothing new.
     trials : list of int
@@ -72,7 +72,7 @@ class Study:
     candidates : list of int
         The source's number of each candidate.
     n_told : int
-        How many of the candidates' scores the sampler knows.
+        Number of candidates whose scores the sampler knows.
     is_exhausted : bool
         Whether no new candidate was found at the last draw.
     """
@@ -162,7 +162,7 @@ class TPE(Strategy):
     sources : sequence of CandidateSource
         One for each algorithm.
     n_iter : int, optional
-        Candidates of each algorithm; fewer where there are no more that differ.
+        Candidates of each algorithm; fewer if there are not enough distinct ones.
 
     Raises
     ------
@@ -172,7 +172,7 @@ class TPE(Strategy):
     Attributes
     ----------
     window : int
-        How many of the last candidates a draw leaves out of account.
+        Number of the latest candidates that a draw does not take into account.
     studies : list of Study
     """
 
@@ -290,7 +290,7 @@ def need_optuna() -> None:
     Raises
     ------
     InputError
-        It is not.
+        Optuna is not installed.
     """
     if find_spec("optuna") is None:
         raise InputError(
