@@ -223,7 +223,7 @@ class SearchPlan(job.Plan[Chosen]):
         return searches
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """The first tasks of the search, for ``--dry-run``; later ones depend on their rows."""
+        """The first tasks of the search, for ``--dry-run``; later tasks depend on their rows."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return TaskFeed(problem, self.searches(problem), n_workers, {})(0)

@@ -51,11 +51,11 @@ def rows_to_extend(
     problem : Problem
         The search with all its candidates.
     session : Session
-        Compares the code and packages of the other run with those of now.
+        Compares the code and packages of the other run with the current ones.
     features : dict, optional
         Features that images were turned into, as ``run.json`` describes them.
     shares : collection of float, default (1,)
-        Fractions of the rows that may be asked for; rows of other fractions are left out.
+        Fractions of the rows that may be asked for; rows for other fractions are left out.
 
     Returns
     -------

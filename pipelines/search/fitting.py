@@ -210,9 +210,7 @@ def fit_group(
         fit = Fit(candidate, split, apart=reason)
         options = fit_options(split, candidate) if fit_options else SILENT
         estimator = estimators[candidate]
-        if (
-            group.shared is not None or rows.n_splits > 1
-        ):  # it has been fitted, or will be fitted again
+        if group.shared is not None or rows.n_splits > 1:  # it was fitted, or will be fitted again
             estimator = clone(estimator)
         _seed(rows, split, group.members[candidate])
         _fit_alone(fit, estimator, rows, scorer, options)

@@ -88,7 +88,7 @@ class GridSearch(ClientMixin, GridSearchCV):
     Attributes
     ----------
     fits : Fits
-        Number of candidate fits that were asked for, and computed; the refit does not count.
+        Numbers of candidate fits that were asked for, and computed; the refit does not count.
     n_splits_done_ : array of int of shape (n_candidates,)
         With a ``time_budget``: number of splits on which each candidate was tried on all rows;
         also ``cv_results_["n_splits_done"]``. Scores of fits that were not made are then NaN,
@@ -299,7 +299,7 @@ def _put_statistics(results: dict[str, Any], name: str, values: Any, is_made: An
     results : dict of arrays
         ``cv_results_``, changed in place.
     name : str
-        Of a score or a time; the entries are ``mean_<name>`` and ``std_<name>``.
+        Name of a score or a time; the entries are ``mean_<name>`` and ``std_<name>``.
     values : float array of shape (n_candidates, n_splits)
     is_made : bool array of shape (n_candidates, n_splits)
         Whether the fit was made; only such values count.

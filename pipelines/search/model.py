@@ -103,7 +103,7 @@ class FittedEstimator:
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or DataFrame
-            Rows in the form in which the run read them: pixels or features of images; a DataFrame
+            Rows in the form in which the run read them: pixels, or features of images; a DataFrame
             for a table with categories or missing cells.
 
         Returns

@@ -75,7 +75,7 @@ class RaceSearch(GridSearch):
         deviations are over the splits that were done, and NaN if there are none. Ranks go by the
         number of splits done, then by the mean.
     fits : Fits
-        Number of candidate fits that were asked for, and computed, those on a third of the rows
+        Numbers of candidate fits that were asked for, and computed, fits on a third of the rows
         included; the refit does not count.
 
     and the attributes of ``GridSearchCV``.

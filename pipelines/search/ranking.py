@@ -1,4 +1,4 @@
-"""Ranks candidates: from rows of cells to mean scores, the best candidate, and how the best ones compare."""
+"""Ranks candidates: from rows of cells to mean scores, the best, and how the best ones compare."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class StrategyPart(RecordPart):
 
 
 class StrategyMetadata(RecordPart):
-    """What a strategy tried and gave up.
+    """The fits that a strategy made, and the candidates that it gave up.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class StrategyMetadata(RecordPart):
     n_out_of_time, n_not_tried : int
         Candidates that lack some splits, or all, because time ended.
     left_out : dict of str to str
-        Algorithms without a candidate on all splits, and the state of the best placed one.
+        Algorithms without a candidate on all splits, and the state of their best-placed candidate.
     parts : list of StrategyPart
         Fits by fraction of the rows.
     """
@@ -166,7 +166,7 @@ class ValidationAnswer(SearchAnswer):
     algorithms : list of BestCandidate
         The best candidate of each algorithm.
     scoring : list of str
-        Names of scorers; the first decided.
+        Names of scorers; the first decided which candidate is best.
     fits_asked, fits_made : int
         Number of fits that were asked for, and computed.
     steps_asked, steps_made : int

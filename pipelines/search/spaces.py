@@ -179,7 +179,7 @@ class Format:
     rule : str
         What the two numbers must be, for errors.
     holds : callable
-        Function of the two numbers that returns whether they satisfy the rule.
+        Function of the two numbers that tells whether they satisfy the rule.
     make : callable
         Function of the two numbers that returns the distribution.
     """

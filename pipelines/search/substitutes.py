@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-MOST_CHARACTERS = 200  # of an error message
+MOST_CHARACTERS = 200  # characters of an error message
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def scope_of(
     seed: int,
     candidates: Collection[int] | None = None,
 ) -> Scope:
-    """The ``Scope`` of a search, which is all that a strategy knows of it.
+    """The ``Scope`` of a search, which is all that a strategy knows about it.
 
     Parameters
     ----------

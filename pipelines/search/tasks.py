@@ -86,7 +86,7 @@ class Problem:
         return self.parts.get(stage, self)
 
     def candidate(self, task: Task, member: int) -> Candidate:
-        """The candidate with a number: a candidate that travels with its task, or one of ``candidates``."""
+        """The candidate with a number, from ``task.drawn`` or from ``candidates``."""
         return task.drawn[member] if member in task.drawn else self.candidates[member]
 
     def shared_by(self, task: Task) -> CandidateGroup:

@@ -132,7 +132,7 @@ def strategy_entries(
     problem: Problem,
     tasks: Iterable[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What a strategy tried and gave up: the entry ``strategy`` of ``run.json``.
+    """The entry ``strategy`` of ``run.json``: the fits a strategy made, and what it gave up.
 
     Parameters
     ----------

@@ -41,13 +41,13 @@ class Prefixes(SharedEstimators):
     Attributes
     ----------
     size : str
-        Name of the parameter that is the number of members.
+        Name of the parameter that sets the number of members.
     lists : sequence of str
         Names of fitted attributes with an element for each member.
     seeds_members : bool
-        Whether the ensemble sets the seeds of its members itself, whatever ``estimator`` has.
+        Whether the ensemble sets the seeds of its members itself, whatever seed ``estimator`` has.
     draws_ahead : bool
-        Whether what it draws from its generator does not depend on earlier members. If it does,
+        Whether its draws from the generator do not depend on earlier members. If it does,
         a ``RandomState`` is refused: no cut could leave it in the state of a separate fit.
     """
 

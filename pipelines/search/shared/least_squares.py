@@ -1,4 +1,4 @@
-"""Penalised linear least squares: what does not depend on the penalty is computed once."""
+"""Penalised linear least squares: work that does not depend on the penalty is done once."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class ElasticNets(LinearModels):
             np.random.randint(2**31 - 1)  # noqa: NPY002
 
     def shares_on(self, X: Any) -> bool:
-        """Whether rows are dense, in double precision, and more than there are features.
+        """Whether rows are dense, in double precision, and more numerous than the features.
 
         Only then is the Gram matrix smaller than the rows, and exact enough for the tolerance.
         """

@@ -40,7 +40,7 @@ class Narrowing(ABC):
     Attributes
     ----------
     parameter : str
-        Name of the parameter that is the width.
+        Name of the parameter that sets the width.
     ignored : tuple of str
         Names of parameters that do not change the result.
     """

@@ -20,12 +20,12 @@ from pipelines.search.shared.narrowing import (
     narrowing_of,
 )
 
-MOST_BYTES = 2**30  # of transformed rows, kept for the pipelines that follow
+MOST_BYTES = 2**30  # bytes of transformed rows, kept for the pipelines that follow
 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A transformer of a pipeline, with what decides whether it shares a fit.
+    """A transformer in a pipeline, with the facts that decide whether it shares a fit.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class StepCache:
         rows : PipelineRows
             Rows after the last step.
         n_made : int
-            How many steps were fitted by this call.
+            Number of steps that were fitted by this call.
 
         Raises
         ------

@@ -82,7 +82,7 @@ def can_be_cut(estimator: Any) -> bool:
 
 
 def uncut_estimator(estimators: Sequence[Any]) -> Any:
-    """An unfitted tree, or forest, from which those of all limits can be cut; see ``Growth``."""
+    """An unfitted tree, or forest, from which trees for all limits can be cut; see ``Growth``."""
     largest = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
     return clone(largest).set_params(**{ALPHA: 0.0})
 

@@ -110,8 +110,8 @@ class Stop:
 class Strategy(ABC):
     """Decides which candidates are tried on which splits, as their rows arrive.
 
-    What it asks for depends on its scope and on the scores of the cells that it asked for, but not
-    on the order in which rows arrive. So a resumed run, or one with other workers, asks for the
+    Its requests depend on its scope and on the scores of the cells that it asked for, but not on
+    the order in which rows arrive. So a resumed run, or one with other workers, asks for the
     same cells.
 
     Parameters
@@ -123,11 +123,11 @@ class Strategy(ABC):
     rows : dict of Cell to row
         The rows that it was told.
     requested_cells : dict of Cell to None
-        The cells that ``ask`` returned, in order; those of ``ahead`` are not among them.
+        The cells that ``ask`` returned, in order; cells from ``ahead`` are not included.
     stopped : dict of int to Stop
         The candidates that were given up, by their numbers.
     decides : bool
-        Whether what it asks for depends on rows.
+        Whether its requests depend on rows.
     draws : bool
         Whether it draws candidates as rows arrive.
     """

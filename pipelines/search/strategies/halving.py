@@ -94,7 +94,7 @@ class Halving(RoundStrategy):
         return math.nan if None in scores else float(np.mean([score or 0.0 for score in scores]))
 
     def _rank(self, candidates: Sequence[int], fraction: float) -> list[int]:
-        """Candidates, best first; ties by number, failed ones last."""
+        """Candidates, best first; ties by number, failed candidates last."""
         means = {i: self._mean(i, fraction) for i in candidates}
         return sorted(candidates, key=lambda i: (math.isnan(means[i]), -means[i], i))
 
