@@ -21,7 +21,7 @@ from pipelines.search.scoring import predictions_as
 from pipelines.search.substitutes import substitute
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
-MOST_VALUES = 5_000_000  # test rows times classes: above these 40 MB no class values are written
+MOST_VALUES = 5_000_000  # test rows times classes: above this (40 MB), no class values are written
 
 
 def refit_and_test(
@@ -155,7 +155,7 @@ def write_class_values(
     """Write the probabilities or decision values of the test rows; see ``values_of_classes``.
 
     The file of an earlier session, perhaps of another best candidate, is removed first. Above
-    ``MOST_VALUES`` values nothing is written.
+    ``MOST_VALUES`` values, nothing is written.
     """
     from pipelines.run.new_rows import class_columns
 

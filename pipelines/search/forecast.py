@@ -35,11 +35,11 @@ SECONDS_OF_A_VALUE = 4e-6
 PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes together, and at least of each
 SHARE_OF_BUDGET = 0.05  # fraction of a time budget for all probes; a slow one may take more
 LARGE_NETWORKS = 60.0  # predicted seconds of a task; from here on one network is timed, not all
-PROBES = 3  # tasks of one type of work that are probed; fewer of each if there are several types
-FORECAST_FACTOR = 1.5  # a run mostly takes between 1/1.5 and 1.5 times its forecast
+PROBES = 3  # tasks of one type of work that are probed; fewer per type if there are several types
+FORECAST_FACTOR = 1.5  # a run usually takes between 1/1.5 and 1.5 times its forecast
 
 WorkType = tuple[str, str]  # the shared work, the algorithm
-Rates = Mapping[int, float]  # seconds of a unit of cost, by the number of a task's first candidate
+Rates = Mapping[int, float]  # seconds per unit of cost, by the number of a task's first candidate
 
 
 class Pace:

@@ -37,7 +37,7 @@ OF_BUDGET = 0.025  # fraction of a time budget that importances are meant to tak
 MOST_STACKED = 20_000  # rows that a model is asked about at once
 CONFIDENCE = 0.95
 
-# Below these numbers of candidates importances of hyper-parameters are not reported.
+# Below these numbers of candidates, importances of hyper-parameters are not reported.
 CANDIDATES_PER_PARAMETER, FEWEST_CANDIDATES = 10, 20
 TREES = 100
 # Out-of-bag R². In 40 searches of 64 candidates with random scores it was 0.14 at most.

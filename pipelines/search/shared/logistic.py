@@ -29,9 +29,9 @@ from pipelines.sklearn_private import (
 # Sums are rounded in another order than in a separate fit, and the difference grows with each step.
 # After this many steps it is below 1e-5 of the coefficients.
 STEPS_TOGETHER = 40
-# Rows times scores. Below, the calls of functions take longer than what they compute.
+# Rows times scores. Below this, function calls take longer than the computation itself.
 LEAST_TOGETHER = 1000
-LEAST_TOLERANCE = 1e-6  # below, rounding decides when a descent ends
+LEAST_TOLERANCE = 1e-6  # below this, rounding decides when a descent ends
 MOST_SCORES = 2**22  # in memory at once: rows times scores times C
 
 

@@ -132,7 +132,7 @@ class Growth:
         return model
 
     def _first_leaves(self, n_leaves: int | None) -> Growth:
-        """The tree as it was when it had this many leaves; whole for None, or for too many."""
+        """The tree as it was when it had this many leaves; the whole tree for None or too many."""
         if n_leaves is None or n_leaves >= self.tree.n_leaves:
             return self
         kept_nodes = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes

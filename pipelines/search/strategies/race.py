@@ -57,7 +57,7 @@ class Race(RoundStrategy):
         levels = halving_levels(scope.parameters)
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         self.alive = [list(group) for group in groups]
-        # Splits and fraction of the next round, and those by which the current one is decided.
+        # Splits and fraction of the next round, and the splits that decide the current one.
         self._next: tuple[tuple[int, ...], float] | None = None
         self._now: tuple[tuple[int, ...], float] = ((), WHOLE)
 
