@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def power(self) -> float:
-        """The power of the number of rows by which CPU time grew in the last two measurements."""
+        """The power of the row count by which CPU time grew between the last two measurements."""
         if len(self.rows) == 1:
             return WORST_POWER
         return math.log(self.seconds[-1] / self.seconds[-2]) / math.log(

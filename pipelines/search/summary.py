@@ -77,7 +77,7 @@ GIVING_UP = ("race", "halving")  # strategies
 
 
 def untried_in_words(record: Mapping[str, Any]) -> str:
-    """The candidates that were not tried because time ended, in words; empty if all were tried."""
+    """Whatever was not tried because time ended, in words; empty if everything was tried."""
     strategy = record.get("strategy") or {}
     n_part, n_none = strategy.get("n_out_of_time", 0), strategy.get("n_not_tried", 0)
     if not n_part and not n_none:

@@ -78,9 +78,7 @@ class CachedPart:
     def __getattr__(self, name: str) -> Any:
         if name in ("part", "memory"):  # not set yet while ``copy`` makes this: do not recurse
             raise AttributeError(name)
-        value = getattr(
-            self.part, name
-        )  # scikit-learn asks ``hasattr``: only the part's own attributes
+        value = getattr(self.part, name)  # scikit-learn asks ``hasattr``: only what the part has
         if name not in METHODS:
             return value
 

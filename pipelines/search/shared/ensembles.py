@@ -47,7 +47,7 @@ class Prefixes(SharedEstimators):
     seeds_members : bool
         Whether the ensemble sets the seeds of its members itself, whatever seed ``estimator`` has.
     draws_ahead : bool
-        Whether its draws from the generator do not depend on earlier members. If it does,
+        Whether its draws from the generator do not depend on earlier members. If they do,
         a ``RandomState`` is refused: no cut could leave it in the state of a separate fit.
     """
 
