@@ -49,7 +49,7 @@ class MadeFit:
     n_fits : int, default 1
         Fits computed for it; 0 for a result that was kept from an earlier run.
     in_turn : callable, optional
-        What remains to be done when the result is handed over, in the order of the calls.
+        Work that remains to be done when the result is handed over, in the order of the calls.
     entries : sequence of SearchEntry
         Searches that ran within the call, in another process.
     """
@@ -75,7 +75,7 @@ class Acceleration:
     Attributes
     ----------
     log : SearchLog
-        What was searched, and how many fits it took.
+        The searches, and how many fits each took.
     """
 
     def __init__(self, client: Client | None = None, kept: KeptFits | None = None) -> None:
@@ -150,7 +150,7 @@ class Acceleration:
     def _results_kept(
         self, calls: FitCalls, entry: SearchEntry
     ) -> dict[int, dict[str, Any]] | None:
-        """Results of an earlier run, by call number; None where this search cannot keep any."""
+        """Results of an earlier run, by call number; None if this search cannot keep any."""
         if self._kept is None:
             return None
         if calls.first.get("return_estimator"):

@@ -21,7 +21,7 @@ from pipelines.search.scoring import predictions_as
 from pipelines.search.substitutes import substitute
 from pipelines.search.tasks import Problem, Refit, Row, finite
 
-MOST_VALUES = 5_000_000  # test rows times classes: above these 40 MB no class values are written
+MOST_VALUES = 5_000_000  # test rows times classes: above this (40 MB), no class values are written
 
 
 def refit_and_test(
@@ -34,7 +34,7 @@ def refit_and_test(
     problem : Problem
         The search, with its test rows.
     refit : Refit
-        Names the best candidate.
+        Task that names the best candidate.
     n_threads : int, default 1
         Threads of BLAS, OpenMP and joblib.
     **model_fields
@@ -97,7 +97,7 @@ def check_predictions(predicted: np.ndarray, truth: np.ndarray, y: np.ndarray) -
     Raises
     ------
     ValueError
-        The shape is another, a value is no number, or a class code is unknown.
+        The shape is wrong, a value is not a number, or a class code is unknown.
     """
     if predicted.shape != truth.shape:
         raise ValueError(
@@ -155,7 +155,7 @@ def write_class_values(
     """Write the probabilities or decision values of the test rows; see ``values_of_classes``.
 
     The file of an earlier session, perhaps of another best candidate, is removed first. Above
-    ``MOST_VALUES`` values nothing is written.
+    ``MOST_VALUES`` values, nothing is written.
     """
     from pipelines.run.new_rows import class_columns
 
@@ -183,7 +183,7 @@ def number_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float |
 
 
 def candidate_entry(candidate: Any, *means: str) -> dict[str, Any]:
-    """The entry of a ranked candidate in ``run.json``, with those of its means that are named."""
+    """The entry of a ranked candidate in ``run.json``, with the means that are named."""
     return {
         "algorithm": candidate["algorithm"],
         "candidate": int(candidate["candidate"]),

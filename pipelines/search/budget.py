@@ -22,7 +22,7 @@ OVERTIME, SECONDS_OF_OVERTIME = 0.05, 20.0
 # A refit takes this many times as long as a split: it has more rows than a training fold, and an
 # SVM is fitted without the work that its group shared.
 REFIT = 1.5
-FIRST_TASKS = 2  # of a type of work, before its time counts as known
+FIRST_TASKS = 2  # tasks of a type of work, before its time counts as known
 SHORT = 1.0  # seconds; a worker is given a second task ahead if tasks are shorter than this
 
 
@@ -71,7 +71,7 @@ class Budget:
         return self.began + self.seconds - reserve - time.monotonic()
 
     def tell(self, task: Task, seconds: float, rows: Iterable[Row]) -> None:
-        """Record the seconds of a task, or of those of its rows that are ready."""
+        """Record the seconds of a task, or of its rows that are ready."""
         rows = list(rows)
         n_cells = len(task.members) * len(task.splits)
         if not rows or not n_cells:

@@ -1,4 +1,4 @@
-"""The calls of ``_fit_and_score`` that a search of scikit-learn's hands to joblib."""
+"""The calls of ``_fit_and_score`` that a scikit-learn search hands to joblib."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _candidate_key(number: int, call: Mapping[str, Any]) -> Hashable:
 def _split_key(call: Mapping[str, Any]) -> Hashable:
     """A key that is equal for calls on the same split.
 
-    By scikit-learn's own number of the split where the call has one, else by the identity of the
+    Uses scikit-learn's own number of the split where the call has one, else the identity of the
     row arrays: equal splits may then count as two.
     """
     if call.get("split_progress") is not None:

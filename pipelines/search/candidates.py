@@ -1,4 +1,4 @@
-"""Candidates of any estimator: its name, the values of its parameters, and the steps before it."""
+"""Candidates of any estimator: its name, its parameter values, and the steps before it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def read_params(texts: Sequence[str], labels: Sequence[str]) -> dict[str, dict[s
     Raises
     ------
     InputError
-        A text is no ``LABEL:NAME=VALUE``, or its estimator is not among ``labels``.
+        A text is not of the form ``LABEL:NAME=VALUE``, or its estimator is not among ``labels``.
     """
     grids: dict[str, dict[str, Distribution]] = {}
     for text in texts:
@@ -270,7 +270,7 @@ def classes_of(names: Sequence[str]) -> list[str]:
 
 
 def code_of_grid(path: str) -> list[str]:
-    """Import paths in a file of grids; none of a malformed one, which ``read_grid`` refuses."""
+    """Import paths in a file of grids; none for a malformed one, which ``read_grid`` refuses."""
     try:
         grids = read_grid(path)
     except InputError:
@@ -437,7 +437,7 @@ class Algorithm:
     branches : sequence of Branch
         Branches of the search space.
     full_names : dict
-        For each parameter of the space its name in ``pipeline``.
+        For each parameter of the space, its name in ``pipeline``.
     """
 
     name: str
@@ -493,7 +493,7 @@ class Algorithm:
 
 
 def network_lines(candidates: Sequence[Candidate], data: Dataset, preprocess: str) -> list[str]:
-    """Lines on the size of each torch network among the candidates.
+    """Lines about the size of each torch network among the candidates.
 
     Each network is built once here, so that an error in its module or its name shows before the
     run. Steps of a file may change the shape of the rows: networks behind them are not built.

@@ -108,7 +108,7 @@ class SearchPlan(job.Plan[Chosen]):
     labels : array of shape (n_classes,), optional
         Labels that scorers see in place of class codes; None for codes or a regression.
     rates : mapping of WorkType to Rates
-        Seconds of a unit of cost, as probes measured them; empty if nothing was probed.
+        Seconds per unit of cost, as probes measured them; empty if nothing was probed.
     """
 
     dataset: Dataset
@@ -223,7 +223,7 @@ class SearchPlan(job.Plan[Chosen]):
         return searches
 
     def tasks_for(self, kind: str, n_workers: int) -> Sequence[Task]:
-        """The first tasks of the search, for ``--dry-run``; later ones depend on their rows."""
+        """The first tasks of the search, for ``--dry-run``; later tasks depend on their rows."""
         on_gpu = kind == "cuda" or self.options.device == "gpu"
         problem = self.make_problem("gpu" if on_gpu else "cpu", 1)
         return TaskFeed(problem, self.searches(problem), n_workers, {})(0)
@@ -267,7 +267,7 @@ class SearchDone(job.Done):
     ----------
     rows : mapping of CellKey to row
     extended : mapping of CellKey to row
-        Those of ``rows`` that are another run's, by ``--extend``.
+        The rows in ``rows`` that come from another run, by ``--extend``.
     """
 
     rows: Mapping[CellKey, Row]
@@ -289,9 +289,9 @@ class SearchResult:
     chosen : sequence
         Candidates that the inner search of each outer fold chose; see ``chosen_in_folds``.
     stopped : mapping of int to Stop
-        When candidates were given up, by candidate number.
+        Says when candidates were given up, by candidate number.
     remarks : sequence of str
-        What there was no time for.
+        Remarks about what there was no time for.
     n_undrawn : int
         Candidates that would have been drawn if there had been time.
     """
@@ -476,7 +476,7 @@ class SearchJob(job.Job[Chosen]):
         return SearchResult(problem, rows, cells, chosen, feed.stopped(SEARCH), remarks, n_undrawn)
 
     def refitted_besides(self, options: Chosen) -> str:
-        """Words on what else is fitted with the best candidate; appended to a line of output."""
+        """Words about what else is fitted with the best candidate; appended to a line of output."""
         return ""
 
     @abstractmethod

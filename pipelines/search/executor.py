@@ -64,9 +64,9 @@ class SearchExecutor:
     n_threads : int, optional
         Threads of a task; by default those that BLAS uses, or that the worker has.
     n_jobs : int, optional
-        As joblib has it.
+        As in joblib.
     pre_dispatch : int or str, default "2*n_jobs"
-        As joblib has it.
+        As in joblib.
     strategy : callable, optional
         Function of a ``Scope`` that returns the strategy; by default all fits are made.
     metric : str, optional
@@ -74,7 +74,7 @@ class SearchExecutor:
     seed : int, default 0
         Decides the order in which the strategy takes splits, and the rows of a fraction.
     time_budget : float, optional
-        Seconds from now on, by which the search and the refit are to end.
+        Seconds from now, by which the search and the refit should end.
 
     Attributes
     ----------
@@ -292,7 +292,7 @@ class SearchExecutor:
     def _run_by_joblib(
         self, work: Any, problem: Problem, tasks: Sequence[Task], feed: TaskFeed | None
     ) -> Iterator[Outcome[Task]]:
-        """Run tasks by joblib and yield their outcomes, in order; timed if there is a budget."""
+        """Run tasks with joblib and yield their outcomes, in order; timed if there is a budget."""
         is_measured = feed is not None and feed.budget is not None
         batches = batch_numbers(problem, tasks, self._n_jobs)
         by_batch = self._tasks_in_parallel(
@@ -323,7 +323,7 @@ def batch_numbers(problem: Problem, tasks: Sequence[Task], n_jobs: int) -> list[
 
 
 def allowing_failures(problem: Problem, task: Task) -> Problem:
-    """The search as a task takes it: fits on a fraction of the rows may fail.
+    """The search in the form that tasks take: fits on a fraction of the rows may fail.
 
     A candidate that fails on few rows may succeed on all, so ``error_score="raise"`` becomes NaN.
     """
@@ -343,7 +343,7 @@ def failed_fits(problem: Problem, task: Task, error: str) -> list[Fit]:
 
 
 def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> Row:
-    """The row of a fit as strategies are told it.
+    """The row of a fit, in the form in which strategies are told about it.
 
     Parameters
     ----------
@@ -380,8 +380,8 @@ def strategy_row(problem: Problem, task: Task, fit: Fit, metric: str | None) -> 
 def next_tasks(feed: TaskFeed) -> list[Task]:
     """The tasks that joblib is given together: a round, or those that fit in the budget.
 
-    Of short tasks as many as make a second of work for each worker, as joblib takes a while to
-    start.
+    Enough short tasks are taken to give each worker a second of work, as joblib takes a while
+    to start.
     """
     from pipelines.search.budget import SHORT
 

@@ -51,11 +51,11 @@ def rows_to_extend(
     problem : Problem
         The search with all its candidates.
     session : Session
-        Compares the code and packages of the other run with those of now.
+        Compares the code and packages of the other run with the current ones.
     features : dict, optional
         Features that images were turned into, as ``run.json`` describes them.
     shares : collection of float, default (1,)
-        Fractions of the rows that may be asked for; rows of other fractions are left out.
+        Fractions of the rows that may be asked for; rows for other fractions are left out.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def rows_to_extend(
     Raises
     ------
     InputError
-        The folder is no run of this command, or has other rows, features or options.
+        The folder is not a run of this command, or has other rows, features or options.
     """
     options, path = plan.options, Path(plan.options.extend or "")
     folder = RunFolder.open(path, command.command, "--extend", command.record)
@@ -120,7 +120,7 @@ def rows_to_extend(
 def record_extended(
     rows: Mapping[CellKey, Row], options: Any, session: Session, cluster: Cluster
 ) -> None:
-    """Write reused rows to the journal and say how many there are; does nothing for none.
+    """Write reused rows to the journal and say how many there are; does nothing if there are none.
 
     Parameters
     ----------

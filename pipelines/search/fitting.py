@@ -45,7 +45,7 @@ class CandidateGroup:
     shared : SharedFit, optional
         How their last steps share a fit; None if scikit-learn's own function fits each.
     step_widths : tuple
-        For each first step the width, such as a number of components, with which it is fitted
+        For each first step, the width, such as a number of components, with which it is fitted
         once for all candidates; None for a step without one.
     """
 
@@ -187,7 +187,7 @@ def fit_group(
     Yields
     ------
     Fit or Progress
-        One fit per candidate and split, which it names by their positions within the task, and
+        One fit per candidate and split, identified by their positions within the task, and
         progress in between.
     """
     missing_fits = dict.fromkeys(product(range(rows.n_splits), range(len(estimators))))
@@ -357,7 +357,7 @@ def limited(n_threads: int) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _thread_pools(n_modules: int) -> Any:
-    """The thread pools of this process, cached: to find them takes longer than a short fit.
+    """The thread pools of this process, cached: finding them takes longer than a short fit.
 
     Parameters
     ----------

@@ -35,18 +35,18 @@ SECONDS_OF_A_VALUE = 4e-6
 PATIENCE, LEAST_PATIENCE = 4.0, 0.2  # seconds of all probes together, and at least of each
 SHARE_OF_BUDGET = 0.05  # fraction of a time budget for all probes; a slow one may take more
 LARGE_NETWORKS = 60.0  # predicted seconds of a task; from here on one network is timed, not all
-PROBES = 3  # tasks of one type of work that are probed; fewer of each if there are several types
-FORECAST_FACTOR = 1.5  # a run mostly takes between 1/1.5 and 1.5 times its forecast
+PROBES = 3  # tasks of one type of work that are probed; fewer per type if there are several types
+FORECAST_FACTOR = 1.5  # a run usually takes between 1/1.5 and 1.5 times its forecast
 
 WorkType = tuple[str, str]  # the shared work, the algorithm
-Rates = Mapping[int, float]  # seconds of a unit of cost, by the number of a task's first candidate
+Rates = Mapping[int, float]  # seconds per unit of cost, by the number of a task's first candidate
 
 
 class Pace:
     """Predicts the seconds of tasks from their costs, corrected by the times of finished tasks.
 
     Costs are comparable within a type of work: tasks with the same shared work and algorithm.
-    Probes measure the seconds of a unit of cost; between probed candidates it is interpolated. The
+    Probes measure the seconds per unit of cost; between probed candidates it is interpolated. The
     times of finished tasks correct the prediction by the median of their last ratios, so that one
     odd task changes nothing.
 
@@ -105,7 +105,7 @@ def _work_type(problem: Problem, task: Any) -> WorkType:
 
 
 class Forecast(NamedTuple):
-    """What is known about a run before its first task.
+    """The facts known about a run before its first task.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def forecast(
 
 
 def most_seconds(problem: Problem, tasks: Sequence[Any]) -> float:
-    """An upper bound of the seconds that the tasks take on one core, from their costs."""
+    """An upper bound for the seconds that the tasks take on one core, from their costs."""
     X = problem.data.X
     n_values = math.prod(X.shape) if hasattr(X, "shape") else len(X)
     total = 0.0
@@ -222,7 +222,7 @@ def probe(
     run : callable
         Function of problem, task and ``n_threads`` that carries out a task.
     budget : float, default inf
-        Seconds of the run; with few of them probes take less time.
+        Seconds of the run; with a small budget, probes take less time.
 
     Returns
     -------

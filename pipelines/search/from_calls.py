@@ -1,4 +1,4 @@
-"""Translates a search of scikit-learn's for the engine: from the calls of its fits, and back."""
+"""Translates a scikit-learn search for the engine: from the calls of its fits, and back."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _numbers(rows: Any, n_rows: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        The mask has another length than the rows.
+        The mask and the rows differ in length.
     """
     rows = np.asarray(rows)
     if rows.dtype == np.bool_ and len(rows) != n_rows:
@@ -349,7 +349,7 @@ def draws_in_steps(problem: Problem, group: CandidateGroup, n_rows: int) -> bool
 
 
 def names_of(problem: Problem, tasks: Collection[Task]) -> set[str]:
-    """Names of the work that the fits of some tasks share."""
+    """Names of the kinds of work that the fits of some tasks share."""
     names = {problem.groups[task.group].name for task in tasks}
     return {"equal first steps" if name == PLAIN else name for name in names}
 

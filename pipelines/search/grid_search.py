@@ -76,19 +76,19 @@ class GridSearch(ClientMixin, GridSearchCV):
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search.
     return_train_score : bool, default False
-        Whether to score the training rows, too.
+        Whether to score the training rows as well.
     client : distributed.Client, optional
         Dask client whose workers fit; by default joblib does, as ``n_jobs`` says. Clones and
         copies of the search share it; a pickle does not contain it, so an unpickled search has
         None and warns when it is fitted without one.
     time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end: no fit is begun that
+        Seconds, at least 1, by which the search and the refit should end: no fit is begun that
         would not end in time, and coarse values come first. By default there is no limit.
 
     Attributes
     ----------
     fits : Fits
-        Number of candidate fits that were asked for, and computed; the refit does not count.
+        Numbers of candidate fits that were asked for, and computed; the refit does not count.
     n_splits_done_ : array of int of shape (n_candidates,)
         With a ``time_budget``: number of splits on which each candidate was tried on all rows;
         also ``cv_results_["n_splits_done"]``. Scores of fits that were not made are then NaN,
@@ -263,7 +263,7 @@ class GridSearch(ClientMixin, GridSearchCV):
         return results
 
     def _untried_message(self, executor: SearchExecutor) -> str:
-        """The warning on fits that there was no time for."""
+        """The warning about fits that there was no time for."""
         text = (
             f"{executor.n_untried} fits were not made, as they would not have ended within "
             f"time_budget={self.time_budget:g} s; their scores are NaN"
@@ -299,7 +299,7 @@ def _put_statistics(results: dict[str, Any], name: str, values: Any, is_made: An
     results : dict of arrays
         ``cv_results_``, changed in place.
     name : str
-        Of a score or a time; the entries are ``mean_<name>`` and ``std_<name>``.
+        Name of a score or a time; the entries are ``mean_<name>`` and ``std_<name>``.
     values : float array of shape (n_candidates, n_splits)
     is_made : bool array of shape (n_candidates, n_splits)
         Whether the fit was made; only such values count.

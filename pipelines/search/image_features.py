@@ -54,12 +54,12 @@ class Features:
 
     @classmethod
     def of(cls, options: Any, data: Dataset, record: Mapping[str, Any]) -> Features | None:
-        """The features that ``options.features`` asks for; None if rows stay as they were read.
+        """The features that ``options.features`` asks for; None if the rows stay as they were read.
 
         Raises
         ------
         InputError
-            The data are no images, there is no such extractor, or a resumed run used other
+            The data are not images, there is no such extractor, or a resumed run used other
             weights.
         """
         if options.features is None or options.feature_file is not None:
@@ -180,7 +180,7 @@ def features_of_batch(
 
 
 def features_of_rows(rows: NewRows, run: Path) -> Any:
-    """New rows as the model of a run takes them: images become the features it was fitted on.
+    """New rows as a run's model takes them: images become the features it was fitted on.
 
     Raises
     ------

@@ -37,7 +37,7 @@ OF_BUDGET = 0.025  # fraction of a time budget that importances are meant to tak
 MOST_STACKED = 20_000  # rows that a model is asked about at once
 CONFIDENCE = 0.95
 
-# Below these numbers of candidates importances of hyper-parameters are not reported.
+# Below these numbers of candidates, importances of hyper-parameters are not reported.
 CANDIDATES_PER_PARAMETER, FEWEST_CANDIDATES = 10, 20
 TREES = 100
 # Out-of-bag R². In 40 searches of 64 candidates with random scores it was 0.14 at most.
@@ -91,7 +91,7 @@ class ColumnImportances:
     seed : int
         Seed of the run.
     work : float
-        Most multiplications and additions to spend.
+        The most multiplications and additions to spend.
     """
 
     columns: tuple[str, ...]
@@ -100,7 +100,7 @@ class ColumnImportances:
 
     @classmethod
     def of(cls, data: Dataset, seed: int, time_budget: float | None) -> ColumnImportances | None:
-        """The settings of a run; None for images, their features, and without test rows.
+        """The settings of a run; None for images or their features, or without test rows.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class ColumnImportances:
     ) -> tuple[pd.DataFrame | None, str]:
         """Permutation importances: how much the test score drops if a column is shuffled.
 
-        As scikit-learn's ``permutation_importance``, with two differences. Each repeat draws its
+        Like scikit-learn's ``permutation_importance``, with two differences. Each repeat draws its
         rows with replacement, so that the interval also covers the choice of the test rows. And
         the model predicts for all columns at once: a pipeline takes longer for ten calls than for
         ten times the rows.
@@ -287,7 +287,7 @@ def _stacks(model: Any, X: Any, order: np.ndarray) -> Iterator[_Copies]:
 
 
 def _drawn_rows(y: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows with replacement; of each class in proportion, but at least one."""
+    """Draw rows with replacement; each class in proportion, but at least one row."""
     if y.dtype.kind == "f":
         return rng.integers(len(y), size=n_rows)
     codes, counts = np.unique(y, return_counts=True)
@@ -381,7 +381,7 @@ def work_of(model: Any) -> float:
 def parameter_importances(
     candidates: Sequence[tuple[str, Mapping[str, Any], float]], seed: int
 ) -> pd.DataFrame:
-    """How much of the candidates' ranks each hyper-parameter explains, for each algorithm.
+    """How much each hyper-parameter explains of the candidates' ranks, for each algorithm.
 
     A random forest is fitted to the ranks of the scores, so that a few very bad candidates do not
     decide the result. An importance is the fraction of the decrease of variance at the nodes that

@@ -51,7 +51,7 @@ class UsualWay:
     verbose: int
 
     def __call__(self, calls: Iterable[Call]) -> Iterator[Any]:
-        """The results of calls, in the order that the ``Parallel`` was asked for."""
+        """The results of calls, in the order that was asked of the ``Parallel``."""
         if self.n_jobs == 1:
             return (function(*arguments, **keywords) for function, arguments, keywords in calls)
         is_unordered = self.parallel.return_as == "generator_unordered"
@@ -150,7 +150,7 @@ class SearchBackend(ParallelBackendBase):
     def _usual_backend(
         self, prefer: str | None = None, require: str | None = None
     ) -> ParallelBackendBase:
-        """The backend that joblib would choose by these hints without this one."""
+        """The backend that joblib would choose by these hints if this one were not active."""
         needs_shared_memory = require == "sharedmem"
         if self._outer_backend is None:
             name = (
@@ -210,7 +210,7 @@ class SearchBackend(ParallelBackendBase):
         return ((_result, (result,), {}) for result in results)
 
     def _route_lazily(self, calls: Iterable[Call], usual_way: UsualWay) -> Iterator[Call]:
-        """As ``_route``, but started by the first request, when joblib handles errors."""
+        """Like ``_route``, but started by the first request, when joblib handles errors."""
         yield from self._route(calls, usual_way)
 
 

@@ -34,7 +34,7 @@ from pipelines.search.shared import shared_fit_packages
 JOURNAL = "fits.jsonl"
 PACKAGES = ("pleasingly", "scikit-learn", "numpy", "scipy")
 NO_RESULTS = ("working_memory", "pairwise_dist_chunk_size", "print_changed_only", "display")
-SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together, as a disk takes so long for each
+SECONDS_BETWEEN_WRITES = 0.02  # quick fits are written together, as a disk takes this long for each
 
 
 class KeptFits:
@@ -91,7 +91,7 @@ class KeptFits:
         """Keep the result of a call; it is on disk after the next ``write`` at the latest.
 
         A failed fit is not kept, as it may succeed next time. Neither is one with a score that is
-        no number of Python's or numpy's.
+        not a Python or numpy number.
         """
         if result["fit_error"] is not None:
             return

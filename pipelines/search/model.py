@@ -103,7 +103,7 @@ class FittedEstimator:
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or DataFrame
-            Rows in the form in which the run read them: pixels or features of images; a DataFrame
+            Rows in the form in which the run read them: pixels, or features of images; a DataFrame
             for a table with categories or missing cells.
 
         Returns
@@ -204,7 +204,7 @@ def load_estimator(run: Path, network: str | None = None) -> FittedEstimator:
     Raises
     ------
     InputError
-        The run kept no model; or the file is damaged, or contains types that are not trusted; or
+        The run kept no model; the file is damaged, or contains types that are not trusted; or
         ``network`` is given for a model without a network of the user's own.
     """
     path, (_, record) = run / FITTED, read_record(run, ValidationRecord)

@@ -105,7 +105,7 @@ def parse_duration(text: str) -> float:
     Raises
     ------
     ArgumentTypeError
-        The text is no duration.
+        The text is not a duration.
     """
     number = r"(\d+\.?\d*|\.\d+)"
     parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.strip().lower())

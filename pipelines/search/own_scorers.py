@@ -22,7 +22,7 @@ def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
     """The given texts that name the user's own scorers, by score name.
 
     The score name is the name in the file, ``profit``, or ``mine.profit`` if scikit-learn or
-    another file also has a scorer of that name.
+    another file has a scorer of that name.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def own_scorer_names(texts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class OwnScorer:
-    """A scorer of the user's own, called as scikit-learn calls scorers; it sees class labels.
+    """One of the user's own scorers, called as scikit-learn calls scorers; it sees class labels.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class OwnScorer:
         Raises
         ------
         InputError
-            It cannot be imported, or takes other arguments than a scorer.
+            It cannot be imported, or its arguments are not those of a scorer.
         """
         scorer = load_object("scoring", self.text)
         rule = f"{opt('scoring')} must be a function of {', '.join(PARAMETERS)}, or a scorer that "

@@ -52,7 +52,7 @@ def with_rows(problem: Problem, stage: str, fraction: float, n_rows: int) -> Pro
     Returns
     -------
     Problem
-        The same object if it has no more rows than that.
+        The same object if it has no more than ``n_rows`` rows.
     """
     part, data = problem.of(stage), problem.data
     y, n = np.asarray(data.y), len(data.y)
@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def power(self) -> float:
-        """The exponent of the rows with which CPU time grew between the last two measurements."""
+        """The power of the row count by which CPU time grew between the last two measurements."""
         if len(self.rows) == 1:
             return WORST_POWER
         return math.log(self.seconds[-1] / self.seconds[-2]) / math.log(
@@ -180,7 +180,7 @@ def measure(
 
 
 def run_on(problem: Problem, task: Task, n_rows: int, n_threads: int) -> tuple[float, float]:
-    """Run a task on ``n_rows`` rows; returns its CPU seconds and wall-clock seconds.
+    """Run a task on ``n_rows`` rows; return its CPU seconds and wall-clock seconds.
 
     A run that compiled something is repeated, as other sizes may need other compiled functions.
     """

@@ -56,13 +56,13 @@ class RaceSearch(GridSearch):
     pre_dispatch : int or str, default "2*n_jobs"
         Number of tasks that joblib dispatches ahead.
     return_train_score : bool, default False
-        Whether to score the training rows, too.
+        Whether to score the training rows as well.
     client : distributed.Client, optional
         Dask client whose workers fit; by default joblib does, as ``n_jobs`` says. Clones and
         copies of the search share it; a pickle does not contain it, so an unpickled search has
         None and warns when it is fitted without one.
     time_budget : float, optional
-        Seconds, at least 1, by which the search and the refit are to end. By default there is no
+        Seconds, at least 1, by which the search and the refit should end. By default there is no
         limit.
 
     Attributes
@@ -71,14 +71,14 @@ class RaceSearch(GridSearch):
         Number of splits on which each candidate was tried on all rows: 0 for one that was dropped
         on a third of them. Also ``cv_results_["n_splits_done"]``.
     cv_results_ : dict of arrays
-        As ``GridSearchCV`` has it. Scores of fits that were not made are NaN. Means and standard
+        As in ``GridSearchCV``. Scores of fits that were not made are NaN. Means and standard
         deviations are over the splits that were done, and NaN if there are none. Ranks go by the
         number of splits done, then by the mean.
     fits : Fits
-        Number of candidate fits that were asked for, and computed, those on a third of the rows
+        Numbers of candidate fits that were asked for, and computed, fits on a third of the rows
         included; the refit does not count.
 
-    and those of ``GridSearchCV``.
+    and the attributes of ``GridSearchCV``.
 
     Warns
     -----

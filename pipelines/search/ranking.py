@@ -1,4 +1,4 @@
-"""Ranks candidates: from rows of cells to a mean score each, the best, and how the best compare."""
+"""Ranks candidates: from rows of cells to mean scores, the best, and how the best ones compare."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def reduce_scores(
     n_folds : int
         Number of splits that a candidate must have to be ranked.
     client : distributed.Client, optional
-        If its workers are other processes, they compute the means, each candidate by a single
-        worker, so that the result is the same to the last bit. They need not import pandas.
+        If its workers are other processes, they compute the means, with each candidate handled by a
+        single worker, so that the result is the same to the last bit. They need not import pandas.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def best_of_each(ranked: pd.DataFrame) -> dict[str, int]:
 
 
 def ends_of_lists(ranked: pd.DataFrame) -> list[str]:
-    """Hints to extend a list of values, if the best candidate has the first or last of them.
+    """Hints to extend a list of values, if the best candidate has the first or last one.
 
     A hint is given if no candidate with a value between the ends scores as well. Candidates that
     were given up count as worse; those that were not tried do not count.
@@ -262,7 +262,7 @@ def chosen_in_folds(
     Returns
     -------
     list of (dict, int or None)
-        For each outer fold the best candidate of every algorithm, and the best of all; None if
+        For each outer fold, the best candidate of every algorithm, and the best of all; None if
         every candidate failed.
     """
     cells = tabulate(rows, stage="inner", fraction=1.0)

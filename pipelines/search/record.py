@@ -1,4 +1,4 @@
-"""Schemas of what a search leaves: its rows and ``run.json``, and those of ``cross_validate``."""
+"""Schemas of the rows and the ``run.json`` of a search, and of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CELL = ("algorithm", "candidate", "fold")  # columns that identify a cell
 class SearchRow(Row):
     """The row of a cell: a candidate of a search on a split.
 
-    ``fold`` is -1 if the split is none of the search on all rows. ``share`` is the fraction of the
-    rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed fit.
-    Further scores are columns ``score_NAME``.
+    ``fold`` is -1 if the split does not belong to the search on all rows. ``share`` is the fraction
+    of the rows. ``error`` is the fraction of wrong predictions; None for a regression or a failed
+    fit. Further scores are columns ``score_NAME``.
     """
 
     algorithm: str
@@ -55,7 +55,7 @@ class SearchRow(Row):
 
     @classmethod
     def metrics(cls, row: Mapping[str, Any], number: int) -> Iterator[Metric]:
-        """The scores of a fold, as metrics for tracking; those of further scorers, too."""
+        """The scores of a fold, further scorers included, as metrics for tracking."""
         names = [name for name in row if name.startswith("score_") and name != "score_seconds"]
         for name in ("score", "error", "loss", *names, "fit_seconds") if row["fold"] >= 0 else ():
             if row.get(name) is not None:
@@ -118,7 +118,7 @@ class StrategyPart(RecordPart):
 
 
 class StrategyMetadata(RecordPart):
-    """What a strategy tried and gave up.
+    """The fits that a strategy made, and the candidates that it gave up.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class StrategyMetadata(RecordPart):
     n_out_of_time, n_not_tried : int
         Candidates that lack some splits, or all, because time ended.
     left_out : dict of str to str
-        Algorithms without a candidate on all splits, and the state of the best placed one.
+        Algorithms without a candidate on all splits, and the state of their best-placed candidate.
     parts : list of StrategyPart
         Fits by fraction of the rows.
     """
@@ -166,7 +166,7 @@ class ValidationAnswer(SearchAnswer):
     algorithms : list of BestCandidate
         The best candidate of each algorithm.
     scoring : list of str
-        Names of scorers; the first decided.
+        Names of scorers; the first decided which candidate is best.
     fits_asked, fits_made : int
         Number of fits that were asked for, and computed.
     steps_asked, steps_made : int
@@ -174,7 +174,7 @@ class ValidationAnswer(SearchAnswer):
     not_kept : str, optional
         Why there is no model file; None if there is one.
     families : list of dict
-        For each kind of shared work the fits asked for and computed.
+        For each kind of shared work, the fits asked for and computed.
     """
 
     needed: ClassVar[tuple[str, ...]] = (

@@ -35,7 +35,7 @@ INSTEAD = {
 
 @dataclass(frozen=True, eq=False)
 class CandidateScorer:
-    """Scores candidates, by names of scorers or by the scorer of a search of scikit-learn's.
+    """Scores candidates, by names of scorers or by the scorer of a scikit-learn search.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class CandidateScorer:
         In place of names, what scikit-learn's search calls: a scorer, several in one, or a
         callable.
     labels : array of shape (n_classes,), optional
-        Labels of the class codes of ``y``, if scorers are to see labels.
+        Labels of the class codes of ``y``, if scorers should see labels.
     own_scorers : mapping of str to str
         The user's own scorers among ``names``, with the text that names each; see
         ``own_scorer_names``.
@@ -54,7 +54,7 @@ class CandidateScorer:
     error_score : float or "raise", default nan
         Score of a fit that fails, or whose scoring fails; for ``search_scorer``.
     train_scores : bool, default False
-        Whether the training rows are scored, too.
+        Whether the training rows are scored as well.
     fit_params, score_params : mapping, optional
         As scikit-learn's ``_fit_and_score`` takes them.
     """
@@ -121,7 +121,7 @@ class CandidateScorer:
     def _numpy_scores(self, fit: Fit, truth: Any, part: str) -> dict[str, float] | None:
         """The score if numpy can compute it, a log loss or squared error, equal to the last bit.
 
-        None for other scores, and for predictions that are no finite numbers: scikit-learn then
+        None for other scores, and for predictions that are not finite numbers: scikit-learn then
         raises its own error.
         """
         if self.search_scorer is not None or self.score_params:
@@ -178,9 +178,9 @@ class CandidateScorer:
         fit.predict = fit.estimator = fit.classes = None
 
     def _score(self, fit: Fit, estimator: Any, rows: SplitRows, part: str) -> Any:
-        """Score a part of a split, its rows as they were before the first step.
+        """Score a part of a split, with its rows as they were before the first step.
 
-        Returns a number, or a dict of numbers by scorer name.
+        Return a number, or a dict of numbers by scorer name.
         """
         X, truth = rows.part_rows(fit.split, part)
         if not hasattr(estimator, "fit"):  # a candidate of a search that does without scikit-learn
@@ -212,12 +212,12 @@ class CandidateScorer:
         fit : Fit, optional
             Has the predictions of these rows; by default the estimator predicts.
         part : str, default "test"
-            The part of the split that the rows are.
+            The part of the split to which the rows belong.
 
         Returns
         -------
         dict
-            A float for each name, or a str: why there is no score.
+            A float for each name, or a str that says why there is no score.
         """
         predicted = PredictedEstimator(
             estimator,
@@ -269,7 +269,7 @@ class CandidateScorer:
 
 
 def methods_of(scorer: Any) -> set[str]:
-    """Methods of an estimator that a scorer of scikit-learn's calls; "?" if unknown."""
+    """Methods of an estimator that a scikit-learn scorer calls; "?" if unknown."""
     from pipelines.sklearn_private import BaseScorer, MultimetricScorer, PassthroughScorer
 
     if isinstance(scorer, MultimetricScorer):
@@ -407,7 +407,7 @@ def last_step(estimator: Any) -> Any:
 def make_scoring(
     names: Sequence[str], data: Dataset, of_predictions: bool = False
 ) -> tuple[str, ...]:
-    """Check the scorers of a search and return their names, by default that of the task.
+    """Check the scorers of a search and return their names, by default the task's usual scorer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A log of the searches of a process: which ones, and how many fits they asked for and took."""
+"""A log of the searches of a process, with how many fits each asked for and took."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SearchEntry:
     Attributes
     ----------
     name : str
-        Its class or function.
+        Name of its class or function.
     estimator : str
         Name of the estimator that it fits.
     script_line : str
@@ -42,7 +42,7 @@ class SearchEntry:
     note : str
         A remark for the user.
     times : int
-        How often it was called.
+        Number of times it was called.
     """
 
     name: str
@@ -92,7 +92,7 @@ class SearchLog:
         self.entries: list[SearchEntry] = []
 
     def by_search(self) -> list[SearchEntry]:
-        """An entry per search; repeated calls, as in a loop, are added up."""
+        """One entry per search; repeated calls, as in a loop, are added up."""
         entry_by_key = dict[tuple[str, str, str], SearchEntry]()
         for entry in self.entries:
             if entry.key in entry_by_key:

@@ -28,12 +28,12 @@ Point = dict[str, Any]  # a value for each parameter
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a sampler of another package needs to know of a distribution.
+    """What a sampler from another package needs to know about a distribution.
 
     Attributes
     ----------
     value_type : {"float", "int", "place", "unit"}
-        What the sampler is to suggest: a number between the bounds, both included; the index of a
+        What the sampler should suggest: a number between the bounds, both included; the index of a
         value in a list; or a point of the unit interval, which ``Distribution.at`` maps.
     low, high : float
         The bounds; for a list the first and the last index.
@@ -48,7 +48,7 @@ class Bounds:
 
 
 class Distribution(ABC):
-    """The values that a parameter may have, and how likely they are."""
+    """The values that a parameter may have, and how likely each is."""
 
     @abstractmethod
     def at(self, u: float) -> Any:
@@ -179,7 +179,7 @@ class Format:
     rule : str
         What the two numbers must be, for errors.
     holds : callable
-        Function of the two numbers that returns whether they satisfy the rule.
+        Function of the two numbers that tells whether they satisfy the rule.
     make : callable
         Function of the two numbers that returns the distribution.
     """
@@ -390,7 +390,7 @@ def draw(
 
 
 def _combination(branches: Sequence[Branch], index: int) -> Point:
-    """The combination at an index among those of all branches."""
+    """The combination at an index among the combinations of all branches."""
     for branch in branches:
         if index < branch.size:
             return branch.combination(index)

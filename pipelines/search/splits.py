@@ -19,7 +19,7 @@ CV_METHODS = ("auto", "stratified", "kfold", "repeated", "group", "time")
 
 
 class SplitsOfStages(dict[tuple[str, float], list[Split]]):
-    """The splits by stage and fraction of the rows; those of a fraction are made on demand.
+    """The splits by stage and fraction of the rows; splits of a fraction are made on demand.
 
     They are the splits of the stage, restricted to a random subset of the rows. So every row stays
     on its side of a split, and groups stay together.
@@ -32,7 +32,7 @@ class SplitsOfStages(dict[tuple[str, float], list[Split]]):
         Targets; a subset has the classes in proportion.
     task : {"classification", "regression"}
     seed : int
-        Decides the subsets.
+        Determines the subsets.
     """
 
     def __init__(self, splits: Mapping[Any, list[Split]], y: Any, task: str, seed: int) -> None:
@@ -96,7 +96,7 @@ def make_splits(
     Raises
     ------
     InputError
-        The rows cannot be split so, or ``nested`` is combined with the user's own function.
+        The rows cannot be split like this, or ``nested`` is combined with the user's own function.
     """
     X, y, groups, task = data.X_train, data.y_train, data.groups, data.task
     classes = data.classes if len(data.classes) else None
@@ -174,7 +174,7 @@ def splits_of(
     Raises
     ------
     InputError
-        The rows cannot be split so.
+        The rows cannot be split like this.
     """
     if cv not in CV_METHODS:
         return _of_function(cv, X, y, groups)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-MOST_CHARACTERS = 200  # of an error message
+MOST_CHARACTERS = 200  # characters of an error message
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Substitute:
     implementation : str
         "scikit-learn", "cuml", "xgboost on the GPU", or the estimator's own package.
     reason : str
-        Why this one.
+        Why this implementation was chosen.
     replaced : bool, default False
         Whether it differs from the candidate's own.
     """
@@ -44,7 +44,7 @@ def substitute(estimator: Any, device: str) -> Substitute:
     Parameters
     ----------
     estimator : scikit-learn estimator
-        Unfitted; of a pipeline the last step is replaced.
+        Unfitted; in a pipeline, the last step is replaced.
     device : {"cpu", "gpu"}
 
     Returns

@@ -1,4 +1,4 @@
-"""Lines of console output on the result of a search, and of ``cross_validate``."""
+"""Lines of console output about the result of a search, and of ``cross_validate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PARTS = 100  # largest denominator of a fraction such as 1/3; others are sh
 
 
 def validation_lines(record: Mapping[str, Any]) -> list[str]:
-    """The lines on a run of ``cross_validate``: the best candidate, the others, the fits."""
+    """The lines about a run of ``cross_validate``: the best candidate, the others, the fits."""
 
     def parameters(candidate: Mapping[str, Any]) -> str:
         named_values = candidate["parameters"].items()
@@ -54,7 +54,7 @@ def validation_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def strategy_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """Lines on what a strategy fitted and gave up, and what there was no time for."""
+    """Lines about the fits of a strategy, the candidates it gave up, and those out of time."""
     if (strategy := record.get("strategy")) is None:
         return
     n = f"{strategy['n_candidates']:,} candidates"
@@ -77,7 +77,7 @@ GIVING_UP = ("race", "halving")  # strategies
 
 
 def untried_in_words(record: Mapping[str, Any]) -> str:
-    """What was not tried because time ended, in words; empty if all was tried."""
+    """Whatever was not tried because time ended, in words; empty if everything was tried."""
     strategy = record.get("strategy") or {}
     n_part, n_none = strategy.get("n_out_of_time", 0), strategy.get("n_not_tried", 0)
     if not n_part and not n_none:
@@ -107,7 +107,7 @@ def cv_line(measure: Measure, mean: float, std: float | None) -> str:
 
 
 def of_splits(record: Mapping[str, Any]) -> str:
-    """Words on the spread of the best score: ``(standard deviation of 5 folds)``."""
+    """Words about the spread of the best score: ``(standard deviation of 5 folds)``."""
     best = record["best"]
     has_one = best.get("score_std", best.get("error_std")) is None
     return f"({'' if has_one else 'standard deviation of '}{splits_of_best_in_words(record)})"

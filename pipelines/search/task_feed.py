@@ -56,7 +56,7 @@ class StrategySearch:
         return bool(self.strategy.requested_cells.keys() - self.strategy.rows.keys())
 
     def tell(self, rows: Iterable[Row]) -> None:
-        """Tell the strategy those of the rows that belong to its search."""
+        """Tell the strategy the rows that belong to its search."""
         first, n = self.first_split, self.strategy.scope.n_splits
         self.strategy.tell(
             row | {"split": row["split"] - first}
@@ -141,7 +141,7 @@ class TaskFeed:
         ----------
         rows : iterable of row
         event : Outcome or ProgressEvent, optional
-            What brought them, with the time that they took.
+            The event that brought the rows, with the time that they took.
         """
         rows = list(rows)
         if event is not None:
@@ -252,7 +252,7 @@ def scope_of(
     seed: int,
     candidates: Collection[int] | None = None,
 ) -> Scope:
-    """The ``Scope`` of a search, which is all that a strategy knows of it.
+    """The ``Scope`` of a search, which is all that a strategy knows about it.
 
     Parameters
     ----------

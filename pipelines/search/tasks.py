@@ -34,8 +34,8 @@ from pipelines.search.strategies.base import WHOLE, Request
 from pipelines.search.substitutes import Substitute, substitute
 
 SEARCH, INNER, OUTER, CURVE = "search", "inner", "outer", "curve"  # the stages of a run
-# Fraction of the time of a group's splits that is spent on work they share. Measured on 12,000 rows
-# of MNIST: 1 to 16 %.
+# Fraction of the time for a group's splits that is spent on work they share. Measured on 12,000
+# rows of MNIST: 1 to 16 %.
 SHARED_BY_SPLITS = 0.07
 
 Row = dict[str, Any]
@@ -62,7 +62,7 @@ class Problem:
     device : {"cpu", "gpu"}
         Where workers compute.
     seed : int, str or None
-        Decides, with the candidate and the split, what a fit draws from global generators; with
+        Determines, with the candidate and the split, what a fit draws from global generators; with
         None it draws from them as they are.
     parts : mapping of str to Problem
         Separate searches on the same rows, by stage.
@@ -86,7 +86,7 @@ class Problem:
         return self.parts.get(stage, self)
 
     def candidate(self, task: Task, member: int) -> Candidate:
-        """The candidate with a number: one that travels with its task, or one of these."""
+        """The candidate with a number, from ``task.drawn`` or from ``candidates``."""
         return task.drawn[member] if member in task.drawn else self.candidates[member]
 
     def shared_by(self, task: Task) -> CandidateGroup:
@@ -121,7 +121,7 @@ class Task:
     label : str
         Name of the algorithm.
     about : str
-        Values that name its candidates within the group, such as those of gamma; may be empty.
+        Values that identify its candidates within the group, such as gammas; may be empty.
     is_told : bool
         Whether ``about`` distinguishes it from all other tasks of the search.
     cost : float
@@ -129,9 +129,9 @@ class Task:
     drawn : mapping of int to Candidate
         Candidates that were drawn after the search was sent to the workers, by candidate number.
     drawn_group : CandidateGroup, optional
-        The group of these.
+        The group of the drawn candidates.
     until : float
-        When it stops itself, in seconds since the epoch; rows of complete splits remain.
+        Time when it stops itself, in seconds since the epoch; rows of complete splits remain.
     """
 
     stage: str
@@ -555,7 +555,7 @@ def cell_row(problem: Problem, candidate: Candidate, key: CellKey, fit: Fit, fam
 
 
 def finite(score: Any) -> float | None:
-    """A score as a float; None if it is no finite number."""
+    """A score as a float; None if it is not a finite number."""
     if score is None or isinstance(score, str):
         return None
     value = float(score)

@@ -41,7 +41,7 @@ def with_unfinished(
     problem : Problem
         The search, with all candidates.
     stopped : mapping of int to Stop
-        When candidates were given up, by candidate number.
+        Says when candidates were given up, by candidate number.
     splits : str
         The number of splits in words: ``5 folds``.
 
@@ -99,12 +99,12 @@ def with_unfinished(
 
 
 def describe_stop(stop: Stop, is_given_up: bool, splits: str, measure: Measure) -> str:
-    """How far a candidate got and why no further, in words.
+    """How far a candidate got, and why it got no further, in words.
 
     Parameters
     ----------
     stop : Stop
-        What it was tried on.
+        Says what the candidate was tried on.
     is_given_up : bool
         Whether a strategy gave it up; else time ran out.
     splits : str
@@ -132,7 +132,7 @@ def strategy_entries(
     problem: Problem,
     tasks: Iterable[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What a strategy tried and gave up: the entry ``strategy`` of ``run.json``.
+    """The entry ``strategy`` of ``run.json``: the fits a strategy made, and what it gave up.
 
     Parameters
     ----------

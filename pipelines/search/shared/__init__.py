@@ -52,7 +52,7 @@ def may_share(call: Mapping[str, Any], several_candidates: bool = True) -> bool:
     Returns
     -------
     bool
-        True where a closer look, which imports more, is worth while.
+        True where a closer look, which imports more, is worthwhile.
     """
     values = [call["estimator"], *(call["parameters"] or {}).values()]
     return any(hasattr(value, "fit") and _is_known(value, several_candidates) for value in values)
@@ -77,7 +77,7 @@ def _package_of(estimator: Any) -> str:
 def _others_of(package: str) -> tuple[SharedFit, ...]:
     """The shared fits that other packages add for the estimators of a package.
 
-    One that cannot be had is left out with a warning: scores do not depend on what is shared.
+    A shared fit that cannot be loaded is left out with a warning: scores do not depend on sharing.
     """
     shared_fits = list[Any]()
     for entry in OTHERS.entries(package):

@@ -31,7 +31,7 @@ WEIGHTS = "sample_weight"  # the only metadata of fits that share work
 # Parameters by the beginning of their names, and the value that lets a fit write to its rows.
 WRITES = {"copy": False, "inplace": True, "in_place": True, "overwrite": True}
 LEAVE_TO_WRITE = re.compile("|".join(WRITES))
-# Types whose equal values are always equal parameters: ``True == 1``, so bool and int are not here.
+# Types whose equal values are always equal parameters; not bool and int, since ``True == 1``.
 PLAIN_VALUES = {float, str, type(None)}
 Split = tuple[np.ndarray, np.ndarray]  # row numbers: training, validation
 
@@ -76,9 +76,9 @@ class PipelineRows:
     prediction_rows : dict of str to array, matrix or table
         Rows that the fitted pipeline will predict, by part: ``"test"`` and perhaps ``"train"``.
     key : hashable
-        Tells these rows from all others that come from the same data set.
+        Distinguishes these rows from all others that come from the same data set.
     placement : Placement
-        Holds what is derived from these rows, such as a copy on a GPU.
+        Holds anything derived from these rows, such as a copy on a GPU.
     """
 
     fit: Any
@@ -134,7 +134,7 @@ class SplitRows:
     numbers : sequence of int
         Which of ``splits`` the task has.
     name : hashable
-        Tells these splits from others of the same data.
+        Distinguishes these splits from others of the same data.
     n_threads : int or None
         Threads that a fit may use; None for as many as BLAS uses.
     estimator : estimator or candidate
@@ -171,7 +171,7 @@ class SplitRows:
 
     @property
     def key(self) -> Hashable:
-        """Key for what is derived from all splits and parts of these rows, as prepared."""
+        """Key for anything derived from all splits and parts of these rows, as prepared."""
         return self.name, tuple(self.parts), self.prepared and self.prepared.key
 
     def alone(self, split: int) -> SplitRows:
@@ -249,7 +249,7 @@ class SplitRows:
         return self.data.scaled(device, rows=learned_on), np.asarray(self.data.y), splits
 
     def part_slices(self, split: int) -> dict[str, slice]:
-        """Where each part of a split is among the rows to predict that ``matrix`` returns."""
+        """The slice of each part of a split among the rows to predict that ``matrix`` returns."""
         n_test = len(self.row_numbers(split, "test"))
         return {"test": slice(0, n_test), "train": slice(n_test, None)}
 
@@ -277,7 +277,7 @@ class SharedFit(ABC):
     Attributes
     ----------
     name : str
-        What rows and pages call it.
+        The name that rows and pages show.
     types : collection of type
         The classes that it knows, without their subclasses, which may behave in other ways.
     shared : collection of str
@@ -298,7 +298,7 @@ class SharedFit(ABC):
     scales : bool
         Whether it scales rows itself, by the scaling of the data set.
     most_seconds : float, optional
-        Upper bound of the seconds that a unit of ``cost`` takes on one core; None if unknown.
+        Upper bound for the seconds that a unit of ``cost`` takes on one core; None if unknown.
     linear_rows : int, optional
         With it, seconds grow with the number n of rows about as n (n + ``linear_rows``).
     unlike_few_rows : str
@@ -327,13 +327,13 @@ class SharedFit(ABC):
         return type(estimator) in self.types
 
     def group_key(self, estimator: Any) -> Hashable | None:
-        """A key that estimators have in common if they share work; None for one that cannot."""
+        """A key that is equal for estimators that share work; None for one that cannot."""
         if not self.accepts(estimator) or (self.by_chance and not is_repeatable(estimator)):
             return None
         return identity(estimator, {*self.shared, *(() if self.by_chance else (SEED,))})
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether, with these parameters, a shared fit gives what a separate fit would give."""
+        """Whether, with these parameters, a shared fit gives the result of a separate fit."""
         return True
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
@@ -354,7 +354,7 @@ class SharedFit(ABC):
         return [list(range(len(estimators)))]
 
     def describe(self, estimators: Sequence[Any]) -> str:
-        """Words that tell these estimators from others of their group; "" if there are none."""
+        """Words that distinguish these estimators within their group; "" if there are none."""
         return ""
 
     def cost(self, estimators: Sequence[Any], n_rows: int, n_features: int) -> float:
@@ -438,7 +438,7 @@ class SharedFit(ABC):
         ------
         Fit or Progress
             A ``Fit`` for each estimator and split, which it names by their positions in
-            ``estimators`` and in the task; between them, how far the work is.
+            ``estimators`` and in the task; between them, the progress of the work.
         """
 
 
@@ -481,7 +481,7 @@ class SharedEstimators(SharedFit):
         """
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """Predict with all estimators at once; None where each is to predict by itself.
+        """Predict with all estimators at once; None where each should predict by itself.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Voting and stacking: parts that several candidates have in common are fitted once a split."""
+"""Voting and stacking: parts that several candidates have in common are fitted once per split."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Composites(SharedEstimators):
     fits_each = True
 
     def accepts(self, estimator: Any) -> bool:
-        """Whether all parts, and the splits that stacking makes, are the same at each fit."""
+        """Whether all parts, and the splits that stacking makes, are the same in each fit."""
         if getattr(estimator, "cv", None) == "prefit" or estimator.verbose:
             return False
         return all(
@@ -133,7 +133,7 @@ class Composites(SharedEstimators):
         )
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
-        """See ``SharedFit.partition``; a task has the candidates that parts in common connect."""
+        """See ``SharedFit.partition``; a task has the candidates connected by common parts."""
         groups = list[tuple[set[Hashable], list[int]]]()
         for index, estimator in enumerate(estimators):
             parts = {identity(part) for _, part in estimator.estimators if hasattr(part, "fit")}

@@ -41,13 +41,13 @@ class Prefixes(SharedEstimators):
     Attributes
     ----------
     size : str
-        Name of the parameter that is the number of members.
+        Name of the parameter that sets the number of members.
     lists : sequence of str
         Names of fitted attributes with an element for each member.
     seeds_members : bool
-        Whether the ensemble sets the seeds of its members itself, whatever ``estimator`` has.
+        Whether the ensemble sets the seeds of its members itself, whatever seed ``estimator`` has.
     draws_ahead : bool
-        Whether what it draws from its generator does not depend on earlier members. If it does,
+        Whether its draws from the generator do not depend on earlier members. If they do,
         a ``RandomState`` is refused: no cut could leave it in the state of a separate fit.
     """
 
@@ -94,7 +94,7 @@ class Prefixes(SharedEstimators):
         ----------
         largest : fitted ensemble
         estimator : unfitted ensemble
-            Decides the number of members.
+            Determines the number of members.
         """
         smaller, n = copy.copy(largest), self.size_of(estimator)
         setattr(smaller, self.size, getattr(estimator, self.size))
@@ -250,7 +250,7 @@ class IsolationForests(Bags):
 
 
 class Boosting(Prefixes):
-    """Gradient boosting, which predicts with all sizes in one pass through its stages.
+    """Gradient boosting, which predicts for all sizes in one pass through its stages.
 
     With early stopping all sizes that are not smaller end at the same stage: the rows held out, and
     the scores up to that stage, are the same.

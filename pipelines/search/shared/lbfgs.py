@@ -29,7 +29,7 @@ def is_known_scipy() -> bool:
 
 
 class Minimisation:
-    """One minimisation without bounds, from zero, that is fed values from outside.
+    """One minimisation without bounds, from zero, that is given its values from outside.
 
     Parameters
     ----------

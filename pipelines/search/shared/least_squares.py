@@ -1,4 +1,4 @@
-"""Penalised linear least squares: what does not depend on the penalty is computed once."""
+"""Penalised linear least squares: work that does not depend on the penalty is done once."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class ElasticNets(LinearModels):
             np.random.randint(2**31 - 1)  # noqa: NPY002
 
     def shares_on(self, X: Any) -> bool:
-        """Whether rows are dense, in double precision, and more than there are features.
+        """Whether rows are dense, in double precision, and more numerous than the features.
 
         Only then is the Gram matrix smaller than the rows, and exact enough for the tolerance.
         """
@@ -225,7 +225,7 @@ class ElasticNets(LinearModels):
         data : CentredData
         gram : float array of shape (n_features, n_features)
         products : float array of shape (n_features, n_targets)
-            Of the features with the targets.
+            Products of the features with the targets.
         """
         coefficients, gaps, steps = [], [], []
         for target, product in zip(data.targets.T, products.T, strict=True):

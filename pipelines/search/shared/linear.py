@@ -1,4 +1,4 @@
-"""The shared fits of linear models; each stands in a file of its own."""
+"""The shared fits of linear models; each is in a file of its own."""
 
 from __future__ import annotations
 

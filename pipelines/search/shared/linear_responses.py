@@ -23,7 +23,7 @@ def linear_responses(fitted: Sequence[Any], X: Any) -> list[np.ndarray]:
     Returns
     -------
     list of float array
-        For each estimator of shape (n_samples,), or (n_samples, n_outputs) if it has several
+        For each estimator, of shape (n_samples,), or (n_samples, n_outputs) if it has several
         outputs.
     """
     rows = validate_data(fitted[0], X, accept_sparse=["csr", "csc", "coo"], reset=False)

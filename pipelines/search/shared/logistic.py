@@ -27,11 +27,11 @@ from pipelines.sklearn_private import (
 )
 
 # Sums are rounded in another order than in a separate fit, and the difference grows with each step.
-# After so many steps it is below 1e-5 of the coefficients.
+# After this many steps it is below 1e-5 of the coefficients.
 STEPS_TOGETHER = 40
-# Rows times scores. Below, the calls of functions take longer than what they compute.
+# Rows times scores. Below this, function calls take longer than the computation itself.
 LEAST_TOGETHER = 1000
-LEAST_TOLERANCE = 1e-6  # below, rounding decides when a descent ends
+LEAST_TOLERANCE = 1e-6  # below this, rounding decides when a descent ends
 MOST_SCORES = 2**22  # in memory at once: rows times scores times C
 
 
@@ -258,7 +258,7 @@ class LogisticRegressions(LinearModels):
         return list(estimators)
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; probabilities and their logarithms, too."""
+        """See ``SharedEstimators.predict``; also probabilities and their logarithms."""
         if method not in ("predict_proba", "predict_log_proba"):
             return super().predict(fitted, method, X)
         scores = linear_responses(fitted, X)
@@ -276,7 +276,7 @@ class LogisticRegressions(LinearModels):
 
 
 def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: float) -> list[Any]:
-    """For each C the result of scipy's ``minimize`` with the options of scikit-learn.
+    """For each C, the result of scipy's ``minimize`` with the options of scikit-learn.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def _minima(problem: LogisticProblem, Cs: Sequence[float], max_iter: int, tol: f
     Cs : sequence of float
     max_iter : int
     tol : float
-        Bound of the largest component of the gradient.
+        Bound on the largest component of the gradient.
     """
     n_variables, n_steps = int(np.prod(problem.shape)), min(max_iter, STEPS_TOGETHER)
     options = {"maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}

@@ -40,7 +40,7 @@ class Narrowing(ABC):
     Attributes
     ----------
     parameter : str
-        Name of the parameter that is the width.
+        Name of the parameter that sets the width.
     ignored : tuple of str
         Names of parameters that do not change the result.
     """
@@ -183,7 +183,7 @@ class Selections(Narrowing):
 
 
 def narrowing_of(transformer: Any) -> Narrowing | None:
-    """How a transformer shares a fit with others of its class; None if it does not."""
+    """How a transformer shares a fit with others of its class; None if it shares none."""
     transformer_class = type(transformer)
     if not transformer_class.__module__.startswith(
         ("sklearn.decomposition", "sklearn.feature_selection")
@@ -203,7 +203,7 @@ def is_deterministic(transformer: Any) -> bool:
 
     Whatever draws random numbers, in the transformer or inside it, has to have an integer as its
     seed. Principal component analyses may have none, as their solver depends on the rows; see
-    ``drew_at_random``. A function that scores features counts as one that draws unless we know it.
+    ``drew_at_random``. A function that scores features counts as one that draws, unless we know it.
     """
     return not any(
         (name == SEED and not is_seed(value) and narrowing_of(owner) is not COMPONENTS)
@@ -234,7 +234,7 @@ def _is_known_score(score: Any) -> bool:
 
 
 def drew_at_random(transformer: Any) -> bool:
-    """Whether a principal component analysis, this or one inside, started at random, unseeded."""
+    """Whether a principal component analysis, this one or one inside, used unseeded randomness."""
     return any(
         getattr(analysis, "_fit_svd_solver", "") in ("randomized", "arpack")
         and not is_seed(analysis.random_state)

@@ -17,7 +17,7 @@ from pipelines.search.shared.base import SharedEstimators
 class Neighbors(SharedEstimators):
     """Nearest neighbours for all ``n_neighbors`` and ``weights`` from one query.
 
-    Two neighbours may be equally far while only one of them is among the first k. Which one
+    Two neighbours may be equally distant while only one of them is among the first k. Which one
     scikit-learn returns then depends on k, so such rows are queried again for that k.
     """
 
@@ -49,7 +49,7 @@ class Neighbors(SharedEstimators):
         return fitted
 
     def predict(self, fitted: Sequence[Any], method: str, X: Any) -> list[np.ndarray] | None:
-        """See ``SharedEstimators.predict``; from one query of the largest k, plus one neighbour.
+        """See ``SharedEstimators.predict``; from one query for the largest k, plus one neighbour.
 
         The neighbour beyond the largest k shows whether the last one is tied.
         """
@@ -87,7 +87,7 @@ def _query(fitted: Sequence[Any], X: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _find_tied_rows(distances: np.ndarray, k: int) -> np.ndarray:
-    """Numbers of the rows whose neighbours k and k + 1 are equally far."""
+    """Numbers of the rows whose neighbours k and k + 1 are equally distant."""
     if k >= distances.shape[1]:
         return np.empty(0, np.intp)
     return np.flatnonzero(distances[:, k - 1] == distances[:, k])

@@ -93,7 +93,7 @@ class StackedNetworks(SharedFit):
 
     @abstractmethod
     def part(self, network: Any, splits: Sequence[Split], number: int) -> StackPart:
-        """The part of the stack that is trained on the split of this number."""
+        """The part of the stack that is trained on the split with this number."""
 
     def partition(self, estimators: Sequence[Any], n_workers: int) -> list[list[int]]:
         """See ``SharedFit.partition``; a task for each candidate, or for several small ones.
@@ -163,7 +163,7 @@ class StackedNetworks(SharedFit):
                     fit_seconds=outcome.seconds,
                     score_seconds=evaluation.seconds,
                     n_iterations=len(outcome.losses),
-                    # With training rows among those predicted it is not the validation loss.
+                    # With training rows among the predicted rows, it is not the validation loss.
                     loss=None if "train" in rows.parts else evaluation.loss,
                 )
         except NoRoomError as error:

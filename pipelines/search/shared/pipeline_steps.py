@@ -20,12 +20,12 @@ from pipelines.search.shared.narrowing import (
     narrowing_of,
 )
 
-MOST_BYTES = 2**30  # of transformed rows, kept for the pipelines that follow
+MOST_BYTES = 2**30  # bytes of transformed rows, kept for the pipelines that follow
 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A transformer of a pipeline, with what decides whether it shares a fit.
+    """A transformer in a pipeline, with the facts that decide whether it shares a fit.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class PipelineStep:
 def decompose(
     estimator: Any, judgements: dict[Hashable, bool] | None = None
 ) -> tuple[list[PipelineStep], Any] | None:
-    """The first steps of a pipeline and its last step; None for one that has to stay whole.
+    """The first steps of a pipeline and its last step; None for a pipeline that has to stay whole.
 
     An estimator that is not a pipeline is its own last step.
 
@@ -129,13 +129,13 @@ class StepCache:
         ----------
         steps : sequence of PipelineStep
         widest : sequence
-            For each step the width with which it is fitted for all pipelines of the search.
+            For each step, the width with which it is fitted for all pipelines of the search.
         rows : PipelineRows
             Rows before the first step.
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Targets of the training rows.
         key : hashable
-            Tells these rows from others of the data set.
+            Distinguishes these rows from others of the data set.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class StepCache:
         rows : PipelineRows
             Rows after the last step.
         n_made : int
-            How many steps were fitted by this call.
+            Number of steps that were fitted by this call.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Support vector machines: a backend fits all C of a gamma on the splits of a task.
 
 Within the stopping tolerance the results are scikit-learn's. No fitted machine is made, only its
-predictions for the rows that are to be predicted.
+predictions for the rows to predict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipelines.svm.cpu import first_use
 from pipelines.svm.kernel import KERNELS, PRECOMPUTED, gamma_of
 from pipelines.svm.settings import Settings
 
-# The cost of a fit is quadratic in the rows, in units of so many rows. Measured: from 20,000 rows
+# The cost of a fit is quadratic in the rows, in units of this many rows. Measured: from 20,000 rows
 # of MNIST to 60,000 the time grows 10 times, by a power of 2.1.
 ROWS_OF_A_UNIT_OF_TIME = 1000
 # Seconds of a core for a unit of cost, at most; on 60,000 rows of MNIST a quarter of it.
@@ -40,7 +40,7 @@ FAR_BEYOND = 10  # times the memory: for such a kernel more memory is no advice
 PRODUCT_SECONDS, STEPS_SECONDS = 7e-11, 4e-9
 
 LANDMARKS = "landmarks"  # what rows and pages call the shared fit on landmarks
-# On a fraction of the rows a candidate has that fraction of its landmarks, but at least so many.
+# On a fraction of the rows a candidate has that fraction of its landmarks, but at least this many.
 LEAST_LANDMARKS = 50
 
 # How many times faster than ``SVC`` the path solver is with one candidate a split, on several
@@ -97,7 +97,7 @@ def backend_settings(estimator: Any, rows: SplitRows) -> Settings:
     ----------
     estimator : estimator or SVMParameters
     rows : SplitRows
-        Determines the number of threads of an estimator and the landmarks of a candidate.
+        Determines the number of threads for an estimator, or of landmarks for a candidate.
     """
     if isinstance(estimator, SVMParameters):
         settings, n = estimator.settings, estimator.settings.n_landmarks
@@ -132,7 +132,7 @@ def relative_fit_cost(C: float, gamma: float, n_features: int) -> float:
 
 
 class KernelMachines(SharedFit):
-    """What the shared fits of support vector classifiers and regressors have in common."""
+    """The common part of the shared fits of support vector classifiers and regressors."""
 
     predictions_only = True
     most_seconds: float | None = SECONDS_OF_COST
@@ -141,7 +141,7 @@ class KernelMachines(SharedFit):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What rows and pages call it."""
+        """The name that rows and pages show."""
         return LANDMARKS if self.on_landmarks else "the path solver"
 
     def with_landmarks(self) -> Self:
@@ -332,7 +332,7 @@ class SVCs(KernelMachines):
 
     @property
     def one_launch(self) -> bool:  # type: ignore[override]
-        """See ``SharedFit``; so it is for backends that fit several gammas at once."""
+        """See ``SharedFit``; true for backends that fit several gammas at once."""
         return self.backend.shares_gammas and not self.on_landmarks
 
     def seconds_to_start(self) -> float:
@@ -468,7 +468,7 @@ class BriefSVCs(SVCs):
         )
 
     def settings_of(self, estimator: Any, rows: SplitRows) -> Settings:
-        """See ``SVCs``; by default one thread, as to ask BLAS takes longer than some fits."""
+        """See ``SVCs``; by default one thread, as asking BLAS takes longer than some fits."""
         return super().settings_of(estimator, replace(rows, n_threads=rows.n_threads or 1))
 
 
@@ -519,7 +519,7 @@ def _batches(
     ----------
     estimators : sequence of estimators or candidates
     X : array of shape (n_samples, n_features)
-        Decides the values of the gammas "scale" and "auto".
+        Determines the values of the gammas "scale" and "auto".
     splits : sequence of (training rows, rows to predict)
     numbers : sequence of int
         The splits to fit on.
@@ -554,7 +554,7 @@ def _batches(
 
 
 class SVRs(KernelMachines):
-    """``SVR`` and ``PathSVR``: for each gamma and epsilon one path through all C."""
+    """``SVR`` and ``PathSVR``: for each gamma and epsilon, one path through all C."""
 
     shared = ("C", "gamma", "epsilon", "cache_size", "shrinking", "verbose", "n_jobs")
 
@@ -628,7 +628,7 @@ class SVRs(KernelMachines):
 
 @cache
 def _libraries() -> list[Any]:
-    """The loaded libraries with threads, kept as the look-up takes longer than some fits."""
+    """The loaded libraries with threads, cached, as the look-up takes longer than some fits."""
     from threadpoolctl import ThreadpoolController
 
     libraries: list[Any] = ThreadpoolController().lib_controllers

@@ -17,7 +17,7 @@ from pipelines.search.shared.pipeline_steps import decompose
 
 
 class StandIn(RegressorMixin, BaseEstimator):
-    """Stands for a regressor: keeps the targets of its fit, and predicts what ``answer`` is."""
+    """Stands for a regressor: keeps the targets of its fit, and predicts ``answer``."""
 
     answer: Any = None
 
@@ -27,12 +27,12 @@ class StandIn(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """What was set as ``answer``, whatever the rows are."""
+        """The values that were set as ``answer``, whatever the rows are."""
         return self.answer
 
 
 class TransformedTargets(SharedEstimators):
-    """``TransformedTargetRegressor`` around regressors that share work, or pipelines of such.
+    """``TransformedTargetRegressor`` around regressors that share work, or their pipelines.
 
     The targets are transformed once, and equal first steps of the pipelines are fitted once.
     """
@@ -84,7 +84,7 @@ class TransformedTargets(SharedEstimators):
         return list(estimators)
 
     def draw(self, estimator: Any) -> None:
-        """See ``SharedFit.draw``; it is what the regressor draws."""
+        """See ``SharedFit.draw``; it draws what the regressor draws."""
         parts = decompose(estimator.regressor)
         inner = None if parts is None else _shared_fit_of(parts[1])
         if parts is not None and inner is not None:

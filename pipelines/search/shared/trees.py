@@ -82,7 +82,7 @@ def can_be_cut(estimator: Any) -> bool:
 
 
 def uncut_estimator(estimators: Sequence[Any]) -> Any:
-    """An unfitted tree, or forest, from which those of all limits can be cut; see ``Growth``."""
+    """An unfitted tree, or forest, from which trees for all limits can be cut; see ``Growth``."""
     largest = max(estimators, key=lambda estimator: estimator.max_leaf_nodes or 0)
     return clone(largest).set_params(**{ALPHA: 0.0})
 
@@ -132,7 +132,7 @@ class Growth:
         return model
 
     def _first_leaves(self, n_leaves: int | None) -> Growth:
-        """The tree as it was when it had so many leaves; None, or too many, for the whole tree."""
+        """The tree as it was when it had this many leaves; the whole tree for None or too many."""
         if n_leaves is None or n_leaves >= self.tree.n_leaves:
             return self
         kept_nodes = np.arange(2 * n_leaves - 1)  # each split adds a leaf and two nodes
@@ -188,7 +188,7 @@ class Growth:
 
     @cached_property
     def _parents(self) -> list[int]:
-        """The parent of each node, always a smaller number than the node's own; -1 for the root."""
+        """The parent of each node (a smaller number than the node's own); -1 for the root."""
         parents = [NO_CHILD] * len(self._left_children)
         for node, (left_child, right_child) in enumerate(
             zip(self._left_children, self._right_children, strict=True)
@@ -230,7 +230,7 @@ class Growth:
         alphas : float array of shape (n_links + 1,)
             The alpha from which each link is cut, in order, up to ``max_alpha``; then infinity.
         leaf_ranks, cut_off_ranks : float arrays of shape (n_nodes,)
-            For each node the rank of the link by which it becomes a leaf, and of that by which it
+            For each node, the rank of the link by which it becomes a leaf, and of that by which it
             is cut off; infinity if never.
         """
         weights = self.tree.weighted_n_node_samples

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 __all__ = ["WHOLE", "Cell", "Request", "RoundStrategy", "Row", "Scope", "Stop", "Strategy"]
 
-WHOLE = 1.0  # the fraction that all rows are
+WHOLE = 1.0  # the fraction that stands for all rows
 
 Row = Mapping[str, Any]
 Cell = tuple[int, int, float]  # candidate, split, fraction of the rows
@@ -22,7 +22,7 @@ Cell = tuple[int, int, float]  # candidate, split, fraction of the rows
 
 @dataclass(frozen=True)
 class Request:
-    """Candidates that are to be fitted, each on every split of the request.
+    """Candidates to fit, each on every split of the request.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Scope:
     parameters : sequence of dict
         Parameters of each candidate, by its number.
     cost : function of (members, n_splits, fraction)
-        Predicted time of the fits of some candidates on so many splits in one task, in any unit.
+        Predicted time of fitting some candidates on this many splits in one task, in any unit.
     splits_share : bool, default False
         Whether the splits of a task share work, which another round then has to repeat.
     """
@@ -110,8 +110,8 @@ class Stop:
 class Strategy(ABC):
     """Decides which candidates are tried on which splits, as their rows arrive.
 
-    What it asks for depends on its scope and on the scores of the cells that it asked for, but not
-    on the order in which rows arrive. So a resumed run, or one with other workers, asks for the
+    Its requests depend on its scope and on the scores of the cells that it asked for, but not on
+    the order in which rows arrive. So a resumed run, or one with other workers, asks for the
     same cells.
 
     Parameters
@@ -123,11 +123,11 @@ class Strategy(ABC):
     rows : dict of Cell to row
         The rows that it was told.
     requested_cells : dict of Cell to None
-        The cells that ``ask`` returned, in order; those of ``ahead`` are not among them.
+        The cells that ``ask`` returned, in order; cells from ``ahead`` are not included.
     stopped : dict of int to Stop
         The candidates that were given up, by their numbers.
     decides : bool
-        Whether what it asks for depends on rows.
+        Whether its requests depend on rows.
     draws : bool
         Whether it draws candidates as rows arrive.
     """
@@ -153,7 +153,7 @@ class Strategy(ABC):
         Parameters
         ----------
         n_candidates, n_rows, n_splits : int
-            Of the search.
+            Numbers of candidates, rows and splits of the search.
         """
         return ()
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from pipelines.search.strategies.base import WHOLE, Request, RoundStrategy, Scope, Stop
 
-FACTOR = 3  # a round has so many times the rows of the one before, and one of so many candidates
-LEAST_ROWS = 20  # of the first round, per split; scikit-learn's least is two per class
+FACTOR = 3  # each round has this many times the rows, and keeps one in this many candidates
+LEAST_ROWS = 20  # in the first round, per split; scikit-learn's minimum is two per class
 
 
 class Halving(RoundStrategy):
@@ -46,7 +46,7 @@ class Halving(RoundStrategy):
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
         """See ``Strategy.fractions``; ascending.
 
-        Enough rounds are made that at most ``FACTOR`` candidates are left for all rows, unless the
+        Enough rounds are used that at most ``FACTOR`` candidates are left for all rows, unless the
         first round would then have fewer than ``LEAST_ROWS`` rows per split.
         """
         n_wanted = _power(n_candidates)
@@ -94,7 +94,7 @@ class Halving(RoundStrategy):
         return math.nan if None in scores else float(np.mean([score or 0.0 for score in scores]))
 
     def _rank(self, candidates: Sequence[int], fraction: float) -> list[int]:
-        """Candidates, best first; ties by number, failed ones last."""
+        """Candidates, best first; ties by number, failed candidates last."""
         means = {i: self._mean(i, fraction) for i in candidates}
         return sorted(candidates, key=lambda i: (math.isnan(means[i]), -means[i], i))
 

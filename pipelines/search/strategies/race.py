@@ -27,7 +27,7 @@ FIRST_SPLITS = 2  # before anything is given up: a standard deviation needs two
 # groups on some splits of a fraction of the rows. A third of the rows has a ninth of the kernel.
 SCREEN = 1 / 3
 SCREEN_SPLITS = 3
-LEAST_ROWS = 1000  # of the screen; fewer rows tell little of all
+LEAST_ROWS = 1000  # rows of the screen; fewer rows tell little about all
 LEAST_GROUPS = 4  # fewer groups have no screen
 # Candidates of a group are given up one by one only where that saves this fraction of its cost.
 LEAST_GAIN = 0.1
@@ -57,7 +57,7 @@ class Race(RoundStrategy):
         levels = halving_levels(scope.parameters)
         groups = sorted(scope.groups, key=lambda group: min(levels.get(i, 0) for i in group))
         self.alive = [list(group) for group in groups]
-        # Splits and fraction of the next round, and those by which the current one is decided.
+        # Splits and fraction of the next round, and the splits that decide the current one.
         self._next: tuple[tuple[int, ...], float] | None = None
         self._now: tuple[tuple[int, ...], float] = ((), WHOLE)
 
@@ -67,7 +67,7 @@ class Race(RoundStrategy):
 
     @classmethod
     def fractions(cls, n_candidates: int, n_rows: int, n_splits: int) -> Sequence[float]:
-        """See ``Strategy.fractions``; that of the screen, where it has enough rows."""
+        """See ``Strategy.fractions``; the fraction of the screen, where it has enough rows."""
         return [SCREEN] if SCREEN * n_rows >= LEAST_ROWS else []
 
     def rounds(self) -> Iterator[Sequence[Request]]:
@@ -108,14 +108,14 @@ class Race(RoundStrategy):
         next_round: tuple[tuple[int, ...], float],
         decided_by: tuple[int, ...] = (),
     ) -> Iterator[Sequence[Request]]:
-        """A round of all groups that are alive; no round where it has no splits.
+        """A round of all groups that are alive; no round if there are no splits.
 
         Parameters
         ----------
         splits : tuple of int
         fraction : float
         next_round : (splits, fraction)
-            For ``ahead``; without splits there is no next round.
+            Used by ``ahead``; without splits, there is no next round.
         decided_by : tuple of int, optional
             The splits whose scores decide after the round; by default its own.
         """

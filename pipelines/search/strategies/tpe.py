@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import optuna
 
 # A candidate is drawn without the scores of the last few before it, which may still be at work:
-# ``n_iter`` by the divisor, but at least so many.
+# ``n_iter`` by the divisor, but at least this many.
 LEAST_WINDOW, WINDOW_DIVISOR = 4, 8
-# The first candidates are drawn at random: ``n_iter`` by the divisor, but at most so many.
+# The first candidates are drawn at random: ``n_iter`` by the divisor, but at most this many.
 MOST_STARTUP, STARTUP_DIVISOR = 10, 4
 TRIES, RANDOM_TRIES = 5, 50  # draws, by scores and then at random, for a candidate that is new
 BRANCH = "branch"
@@ -64,15 +64,15 @@ class Study:
     ----------
     source : CandidateSource
     n_startup : int
-        How many candidates are drawn at random first.
+        Number of candidates that are drawn at random first.
     seeds : (int, int)
-        Of the sampler, and of random draws once it finds nothing new.
+        Seeds of the sampler, and of random draws once it finds nothing new.
     trials : list of int
         Optuna's number of each candidate.
     candidates : list of int
         The source's number of each candidate.
     n_told : int
-        How many of the candidates' scores the sampler knows.
+        Number of candidates whose scores the sampler knows.
     is_exhausted : bool
         Whether no new candidate was found at the last draw.
     """
@@ -123,7 +123,7 @@ class Study:
         return optuna.samplers.RandomSampler(seed=self.seeds[1])
 
     def draw(self) -> int | None:
-        """Draw a new candidate: its number, or None where no new one is found."""
+        """Draw a new candidate; return its number, or None where no new one is found."""
         for number in range(TRIES + RANDOM_TRIES):
             # The sampler may draw the same few again and again; random draws then find the others.
             self._study.sampler = self._sampler if number < TRIES else self._random
@@ -162,7 +162,7 @@ class TPE(Strategy):
     sources : sequence of CandidateSource
         One for each algorithm.
     n_iter : int, optional
-        Candidates of each algorithm; fewer where there are no more that differ.
+        Candidates of each algorithm; fewer if there are not enough distinct ones.
 
     Raises
     ------
@@ -172,7 +172,7 @@ class TPE(Strategy):
     Attributes
     ----------
     window : int
-        How many of the last candidates a draw leaves out of account.
+        Number of the latest candidates that a draw does not take into account.
     studies : list of Study
     """
 
@@ -236,7 +236,7 @@ class TPE(Strategy):
 
 
 def suggested_parameters(trial: optuna.Trial, branches: Sequence[Branch]) -> dict[str, Any]:
-    """The parameters that a trial suggests, of the branch that it suggests first."""
+    """The parameters that a trial suggests, from the branch that it suggests first."""
     number, prefix = 0, ""
     if len(branches) > 1:
         number = trial.suggest_categorical(BRANCH, range(len(branches)))
@@ -290,7 +290,7 @@ def need_optuna() -> None:
     Raises
     ------
     InputError
-        It is not.
+        Optuna is not installed.
     """
     if find_spec("optuna") is None:
         raise InputError(
