@@ -19,7 +19,7 @@ import numpy as np
 # per variable in logistic regression analysis, Journal of Clinical Epidemiology 49 (1996).
 LEAST_EVENTS = 10
 SMALLEST = 1e-12  # added to a probability before its logarithm, which is not finite at 0
-BOUNDS = (-10.0, 10.0)  # of the logarithm of 1 / temperature
+BOUNDS = (-10.0, 10.0)  # bounds for the logarithm of 1 / temperature
 # The largest change of that logarithm, from all members to half of them, that is extrapolated.
 MOST_CHANGE = 0.5
 

@@ -1,4 +1,4 @@
-"""``BaggedNets``: the ensemble as a scikit-learn estimator, and its base for regression, too."""
+"""``BaggedNets``: the ensemble as a scikit-learn estimator, and its base shared with regression."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Or an array or tensor of shape (n_samples, channels, height, width).
         y : array-like of shape (n_samples,)
-            Class labels; in a regression numbers.
+            Class labels; in a regression, numbers.
         sample_weight : array-like of shape (n_samples,), optional
             At least 0, and not all 0. Rows are drawn in proportion to it, as in scikit-learn's
             ``BaggingClassifier``, and out-of-bag rows count by it where they end the training of a
@@ -366,7 +366,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     augment : str, default "none"
         ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
         ``"module:function"``: how training images are changed at random, see
-        ``pipelines.nn.augment``. ``"light"`` takes coloured images for photographs and gray ones
+        ``pipelines.nn.augment``. ``"light"`` takes coloured images for photographs and grey ones
         for digits.
     image_shape : (height, width) or (channels, height, width), optional
         The shape of the image in each row of ``X``; None for a table, and for ``X`` of shape
@@ -398,7 +398,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Epochs without a smaller out-of-bag loss after which a network ends; at least 1. By default
         networks are trained to the last epoch, but 20 for ``table``.
     precision : {"fp32", "tf32", "bf16"}, default "fp32"
-        Of products on a GPU; bf16, for modules, also on recent CPUs.
+        The precision of products on a GPU; bf16, for modules, also on recent CPUs.
     device : {"auto", "cpu", "gpu"}, default "auto"
         Where networks are trained; auto takes a GPU if there is one.
     random_state : int, RandomState or None, default None
@@ -540,7 +540,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -560,7 +560,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -581,7 +581,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -596,7 +596,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -613,7 +613,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------

@@ -88,9 +88,9 @@ class MemberFiles:
         data : SharedData, optional
             The search's data in this process.
         row : mapping
-            Of the refit.
+            The refit's row.
         device : {"cpu", "gpu"}
-            Where the predictions of test rows are to lie.
+            Where the predictions of test rows should be placed.
         """
         predictions = data and data.shared.data.placement.recall(prediction_key(row))
         predictions = predictions or self.predictions(row["member"])

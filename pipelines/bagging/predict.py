@@ -40,7 +40,7 @@ def predict_with_ensemble(
 ) -> ModelAnswer:
     """The vote of a run's ensemble on new rows or images, or its mean in a regression.
 
-    With it come certainties and what to defer, or intervals.
+    Also returns certainties and the rows to defer or, for a regression, intervals.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def predict_with_ensemble(
     run : Path
         The run's folder.
     draw : function of path, pixels, class names, probabilities, vote and deferral of an image
-        Draws the certainty of one of the first images, and returns the figure's path.
+        Plots the certainty for one of the first images, and returns the figure's path.
     copies, network, augment
-        As of ``ask_members``.
+        As for ``ask_members``.
     """
     need_torch()
     record = record_of(run, "nn_bagging", BaggingRecord)
@@ -142,7 +142,7 @@ def ask_members(
     Returns
     -------
     Prediction
-        As of ``Ensemble.predict``.
+        As for ``Ensemble.predict``.
     list of str
         The names of the classes.
 

@@ -166,9 +166,9 @@ class DeferralMetadata(RecordPart):
 
 
 class BaggingAnswer(Answer):
-    """The answer of ``nn_bagging``: errors of the vote, of the mean probability, of the members.
+    """The answer of ``nn_bagging``: errors of the vote, the mean probability and the members.
 
-    In a regression scores of the members' mean, and intervals. ``strategy`` is given where
+    For a regression: the scores of the members' mean, and intervals. ``strategy`` is given where
     candidates were dropped early, or drawn by the scores of earlier ones.
     """
 

@@ -38,11 +38,11 @@ class RiskControl:
     Attributes
     ----------
     error, confidence : float
-        The largest error rate among what is kept, and the confidence that it holds.
+        The largest error rate among the kept answers, and the confidence that it holds.
     threshold : float, optional
-        The least certainty that is kept; None where no threshold could be proved.
+        The least certainty of a kept answer; None where no threshold could be proved.
     bound : float, optional
-        Upper bound of the error rate among what is kept, at ``confidence``.
+        Upper bound of the error rate among the kept answers, at ``confidence``.
     n_out_of_bag, n_kept, n_wrong : int
         Out-of-bag rows; those at or above the threshold; the wrong ones among the latter.
     """
@@ -306,7 +306,7 @@ def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
-    """The exact one-sided upper confidence bound [1]_ of an error rate, of n_wrong among n.
+    """The exact one-sided upper confidence bound [1]_ for an error rate, with n_wrong among n.
 
     References
     ----------

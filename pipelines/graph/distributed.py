@@ -328,7 +328,7 @@ def _iterations(
     *,
     save: bool,
 ) -> tuple[float, ...]:
-    """Iterate from a checkpoint: the change of each iteration.
+    """Iterate from a checkpoint; yield the change of each iteration.
 
     Parameters
     ----------
@@ -336,11 +336,11 @@ def _iterations(
     graph : Partitioning
     surfer : RandomSurfer
     iteration : int
-        That of the checkpoint.
+        The checkpoint's iteration.
     stop : StoppingRule
         When to stop, at the latest after its ``iterations``.
     save : bool
-        Whether the ranks at the end become a checkpoint.
+        Whether to save the final ranks as a checkpoint.
     """
     submit, dtype = partial(client.submit, pure=False), stop.precision(surfer.alpha)
     surfer = replace(surfer, initial=None)

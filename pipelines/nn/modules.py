@@ -263,14 +263,14 @@ class _Trainer:
         return losses
 
     def _learn(self, X: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Make a step of every network on its own batch.
+        """Take one training step for every network, each on its own batch.
 
         Parameters
         ----------
         X : float32 tensor of shape (n_networks, size, n_features)
             Overwritten.
         truth : int64 tensor of shape (n_networks * size,), or float32, (n_networks * size, 1)
-            Classes; in a regression targets, which are overwritten.
+            Class numbers, or for a regression the targets, which are overwritten.
 
         Returns
         -------

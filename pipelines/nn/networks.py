@@ -256,14 +256,14 @@ class _GroupedLinear(nn.Linear):
 
 
 class GrayToColour(nn.Module):
-    """A network for colour images, applied to gray ones."""
+    """A network for colour images, applied to grey ones."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """The network's outputs for gray images, (n, 1, height, width)."""
+        """The network's outputs for grey images, (n, 1, height, width)."""
         outputs: torch.Tensor = self.network(X.expand(-1, 3, -1, -1))
         return outputs
 

@@ -42,7 +42,7 @@ class TrainingSettings:
         more than this fraction of it, 0.02 in a regression. Networks for tables end as described in
         ``pipelines.nn.early_stopping``.
     precision : {"fp32", "tf32", "bf16"}
-        Of products on a GPU; a CPU computes in single precision, except with "bf16".
+        The precision of products on a GPU; a CPU computes in single precision, except with "bf16".
     device : {"cpu", "gpu"}
     n_threads : int
         Threads of this process, on a CPU. The last bits of a result may depend on it: a run that is

@@ -134,12 +134,12 @@ class DeferredNetwork:
     Parameters
     ----------
     make : function
-        Builds the network, on the host if it is called outside this class.
+        Builds the network, on the host if called outside this class.
 
     Attributes
     ----------
     network : torch.nn.Module
-        Of fake tensors; of real ones if first weights depend on each other.
+        Holds fake tensors, or real ones if the initial weights depend on each other.
     is_whole : bool
         Whether the tensors are real: the whole network is in memory.
     """

@@ -92,7 +92,7 @@ def _of_first(function: Callable[..., Any], arguments: Any, keywords: Any) -> Ca
 
 
 class _Children(fx.Tracer):
-    """A tracer that does not look into the modules of the one it traces."""
+    """A tracer that does not descend into the submodules of the module it traces."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return True
