@@ -82,7 +82,7 @@ class RandomSurfer:
         return self.personalisation
 
     def start(self) -> Array:
-        """The ranks to begin with, of shape (n_nodes, k): ``initial``, or else those of a jump."""
+        """The ranks to begin with, of shape (n_nodes, k): ``initial``, or else a jump's ranks."""
         if self.initial is not None:
             return self.initial
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
@@ -131,7 +131,7 @@ def surfer_on(
     -------
     surfer : RandomSurfer
     names : list of str
-        Of the vectors.
+        The names of the vectors.
     notes : list of str
         What was noticed in files.
 
@@ -283,9 +283,9 @@ class IterationResult:
     rounding : float
         A bound of the rounding error of an iteration, as the L1 norm of the error of a vector.
     seconds : list of float
-        Of each iteration.
+        Seconds of each iteration.
     setup_seconds : float, default 0.0
-        Before the first iteration.
+        Seconds before the first iteration.
     nbytes : int, default 0
         Bytes of the arrays held between iterations.
     """

@@ -37,7 +37,7 @@ class ConvertedGraph:
         The edges by destination. Parallel edges of a multigraph are added, and an undirected edge
         counts both ways.
     directed, multigraph : bool
-        Of the graph of networkx.
+        Properties of the graph of networkx.
     """
 
     __networkx_backend__: ClassVar[str] = "pleasingly"
@@ -162,7 +162,7 @@ def pagerank(
 
 
 class NetworkxBackend:
-    """The functions that networkx calls of a backend."""
+    """The functions that networkx calls in a backend."""
 
     pagerank = staticmethod(pagerank)
 

@@ -48,7 +48,7 @@ class Partitioning:
     weighted : bool, default False
         Whether edges have weights.
     n_edges : int, default 0
-        Of all partitions.
+        The number of edges in all partitions.
     """
 
     folder: str
@@ -112,14 +112,14 @@ class PartitionState:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """What all partitions need of each other after an iteration.
+    """What all partitions need from each other after an iteration.
 
     Attributes
     ----------
     contributions : array of shape (n, k)
-        Of all nodes.
+        The values of all nodes.
     dangling_rank : array of shape (k,)
-        Of all nodes.
+        The values of all nodes.
     changes : tuple of float
         Of every iteration since the last checkpoint, each the largest of the k vectors.
     done : bool, default False
@@ -201,7 +201,7 @@ def write_piece(
     undirected : bool
         Whether edges count both ways.
     number : int
-        Of the part.
+        The part's number.
     part : FilePart or int
 
     Returns
@@ -231,7 +231,7 @@ def write_rows(
     has_usual_weights: bool,
     p: int,
 ) -> int:
-    """Gather the edges of partition p from all pieces, and write them as rows: their number.
+    """Gather the edges of partition p from all pieces, write them as rows, and return their number.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def advance(
 
 
 def shared(state: PartitionState) -> tuple[NDArray[Any], Array, Array]:
-    """What other partitions need of a state: all but its ranks."""
+    """What other partitions need from a state: everything but its ranks."""
     return state.contributions, state.change, state.dangling_rank
 
 

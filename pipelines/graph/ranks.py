@@ -157,7 +157,7 @@ def compute_pagerank(
         Whether the first line of a text file has the names of columns; by default judged by its
         words.
     encoding : str, optional
-        Of a text file; by default UTF-8, or what its bytes look like.
+        The encoding of a text file; by default UTF-8, or what its bytes look like.
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional

@@ -115,7 +115,9 @@ class _Networks:
         self.weights = {}
         for name, tensor in weights.items():
             weight = tensor.detach()
-            if weight.ndim == 5:  # a convolution: in NHWC, the layout of CPUs and tensor cores
+            if (
+                weight.ndim == 5
+            ):  # a convolution's weights: in NHWC, the layout of CPUs and tensor cores
                 weight = weight.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = weight.requires_grad_()
         self._precision, self._device = precision, device.type
@@ -235,7 +237,7 @@ class _Trainer:
         return {name: tensor.detach()[number] for name, tensor in arrays.items()}
 
     def _epoch(self, learn: Learn, total: torch.Tensor) -> Iterator[float]:
-        """Make the steps of one epoch and add each network's losses to ``total``.
+        """Take the steps of one epoch and add each network's losses to ``total``.
 
         Yields
         ------
@@ -319,7 +321,7 @@ def _optimizer(
     ----------
     weights : dict of str to tensors of shape (n_networks, *shape)
     specs : sequence of NetworkSpec
-        Of each network, or one for all.
+        The spec of each network, or one for all.
     training : TrainingSettings
     records : bool
         Whether steps are recorded as a CUDA graph.

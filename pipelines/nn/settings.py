@@ -53,14 +53,14 @@ class TrainingSettings:
     optimizer : {"sgd", "adamw"} or None
         None trains a network of ``BY_HAND`` by its own rule: conv and mlp with plain stochastic
         gradient descent, table as described in ``pipelines.nn.early_stopping``, where smoothing,
-        decay and patience count, too. Otherwise torch differentiates the network, see
+        decay and patience also count. Otherwise torch differentiates the network, see
         ``pipelines.nn.modules``.
     schedule : {"onecycle", "cosine", "none"}
-        Of the learning rate over all steps; the rate that is set is the highest.
+        The course of the learning rate over all steps; the rate that is set is the highest.
     label_smoothing : float
         The fraction of a label that is spread over all classes.
     weight_decay : float
-        Of all weights except biases and norms; decoupled with "adamw".
+        The decay of all weights except biases and norms; decoupled with "adamw".
     patience : int, optional
         Epochs without a smaller out-of-bag loss after which a network ends and returns to its best
         state; by default all epochs are trained.
@@ -113,9 +113,9 @@ class TrainingSettings:
         n_rows : int
             Training rows; they decide how many epochs the default number of steps takes.
         batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
-            As the attributes; None takes the network's default.
+            As for the attributes; None takes the network's default.
         augment, precision
-            As the attributes.
+            As for the attributes.
         is_regression : bool, default False
         **settings
             Other attributes.
