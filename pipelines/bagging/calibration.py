@@ -38,8 +38,8 @@ class TemperatureScaling:
     n_rows, n_wrong : int
         Out-of-bag rows, and those whose most probable class is wrong.
     log_loss, scaled_log_loss : float, optional
-        Of those rows, in nats, before and after; None without rows. As the temperature was fitted
-        on them, new rows gain a little less.
+        The loss on those rows, in nats, before and after; None without rows. As the temperature was
+        fitted on them, new rows gain a little less.
     fitted : float
         The temperature of the least log loss of the out-of-bag rows, before ``of_more_members``.
     """
@@ -63,7 +63,7 @@ class TemperatureScaling:
         Parameters
         ----------
         probabilities : array of shape (n_rows, n_classes)
-            Of rows that were not trained on.
+            Probabilities for rows that were not trained on.
         truth : int array of shape (n_rows,)
             Their class codes.
         weights : float array of shape (n_rows,), optional

@@ -323,7 +323,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         return ask_on_workers(self.client, members, rows, self._training)
 
     def _compute(self, answer: Any) -> Any:
-        """The value of an answer of ``_ask``, or of what was reduced from one."""
+        """The value of an answer of ``_ask``, or of a reduction of one."""
         if self.client is None:
             return answer
         import dask
@@ -361,8 +361,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     network : str, torch.nn.Module or a class of one, optional
         ``"conv"``, ``"mlp"``, ``"table"``, ``"cnn"``, a name of ``torchvision.models``,
         or ``"module:Class"``; by default that of ``space``. A class is called with those of
-        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes. Of a
-        module each member gets a copy with newly drawn first weights.
+        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes. For a
+        module, each member gets a copy with newly drawn first weights.
     augment : str, default "none"
         ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
         ``"module:function"``: how training images are changed at random, see
@@ -383,17 +383,17 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         to 60; 20 for ``conv`` and ``mlp``; for ``table`` as many as make 200 steps, within 20 to
         200.
     optimizer : {"sgd", "adamw"}, optional
-        Of a module; by default "sgd". ``conv``, ``mlp`` and ``table`` are trained as modules, not
-        by their own rule, if an optimizer, a schedule, an ``augment`` or bf16 is given; ``conv``
-        and ``mlp`` also with a smoothing, decay or patience.
+        The optimiser of a module; by default "sgd". ``conv``, ``mlp`` and ``table`` are trained as
+        modules, not by their own rule, if an optimizer, a schedule, an ``augment`` or bf16 is
+        given; ``conv`` and ``mlp`` also with a smoothing, decay or patience.
     schedule : {"onecycle", "cosine", "none"}, optional
-        Of a module's learning rate; by default "onecycle".
+        The course of a module's learning rate; by default "onecycle".
     label_smoothing : float, optional
         The fraction of a label that is spread over all classes; in [0, 1). By default 0.05 for a
         module and 0.02 for ``table``.
     weight_decay : float, optional
-        Of all weights except biases and norms; at least 0. By default 0.0005 for a module, 0.05
-        with "adamw", and 0.1 for ``table``.
+        The decay of all weights except biases and norms; at least 0. By default 0.0005 for a
+        module, 0.05 with "adamw", and 0.1 for ``table``.
     patience : int, optional
         Epochs without a smaller out-of-bag loss after which a network ends; at least 1. By default
         networks are trained to the last epoch, but 20 for ``table``.
@@ -407,7 +407,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         The largest fraction of wrong answers among those that ``assess`` keeps, between 0 and 1.
         The certainty that an answer needs is set on out-of-bag rows.
     confidence : float, default 0.95
-        Of ``defer_error``, and of the prediction sets of ``assess``; between 0 and 1.
+        For ``defer_error``, and for the prediction sets of ``assess``; between 0 and 1.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port. Clones and
         copies share the client, pickles do not: an unpickled ensemble has None, and warns when it

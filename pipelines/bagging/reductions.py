@@ -47,7 +47,8 @@ class EnsemblePrediction:
     disagreement : float64 of shape (n_samples,)
         Fraction of the members that voted for another class.
     quantiles : float64 of shape (n_samples, n_classes, 5)
-        Of the members' probabilities: least, lower quartile, median, upper quartile, largest.
+        Quantiles of the members' probabilities: least, lower quartile, median, upper quartile,
+        largest.
     """
 
     mean: np.ndarray

@@ -165,7 +165,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         width : float, optional
             The largest width to keep, in units of the target; at least 0.
         confidence : float, default 0.9
-            Of the intervals.
+            The confidence of the intervals.
 
         Returns
         -------

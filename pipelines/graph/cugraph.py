@@ -146,8 +146,8 @@ NAMES: dict[str, Any] = {
 def _frame(rows: CompressedRows, first_node: int) -> Any:
     """Edges as a frame on this GPU.
 
-    cuGraph knows only nodes that have edges. So a node that no edge points at gets one from itself,
-    of weight 0.
+    cuGraph knows only nodes that have edges. So a node that no edge points at gets an edge from
+    itself, of weight 0.
     """
     import cudf
 

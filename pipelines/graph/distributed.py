@@ -116,7 +116,7 @@ def distributed_pagerank(
     Returns
     -------
     Ranks
-        Its changes are those of all iterations, also of an earlier call.
+        Its changes cover all iterations, including those of an earlier call.
 
     Raises
     ------

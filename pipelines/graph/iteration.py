@@ -243,7 +243,7 @@ class StoppingRule:
             )
 
     def most(self, alpha: float) -> int:
-        """An upper bound of the number of iterations.
+        """An upper bound for the number of iterations.
 
         The first change is at most 2, and each is at most alpha times the one before. Ten more are
         allowed for rounding.
@@ -281,7 +281,7 @@ class IterationResult:
     converged : bool
         Whether it ended by ``StoppingRule.tol``.
     rounding : float
-        A bound of the rounding error of an iteration, as the L1 norm of the error of a vector.
+        A bound for the rounding error of an iteration, as the L1 norm of the error of a vector.
     seconds : list of float
         Seconds of each iteration.
     setup_seconds : float, default 0.0
@@ -300,7 +300,7 @@ class IterationResult:
 
 
 def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:
-    """A bound of the rounding error of an iteration with float64 sums, to first order.
+    """A bound for the rounding error of an iteration with float64 sums, to first order.
 
     Parameters
     ----------
@@ -312,6 +312,6 @@ def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> flo
     Returns
     -------
     float
-        As the L1 norm of the error of a vector of ranks.
+        The bound, as the L1 norm of the error of a vector of ranks.
     """
     return DOUBLE * (int(n_in.max(initial=0)) + 4) + (SINGLE if precision is np.float32 else 0)

@@ -25,7 +25,7 @@ _WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 _PLAIN = r"^-?[0-9]+$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?$"
 _EXACT = decimal.Context(prec=10_000)
-_LONGEST = 40  # numbers of exponents beyond it are spelled with the exponent
+_LONGEST = 40  # numbers with exponents beyond it are spelled with the exponent
 
 
 def is_text(names: pa.Array) -> bool:

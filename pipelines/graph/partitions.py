@@ -86,7 +86,7 @@ class Partitioning:
         )
 
     def rounding_error(self, precision: type = np.float64) -> float:
-        """A bound of the rounding error of an iteration; see ``iteration.rounding_error``."""
+        """A bound for the rounding error of an iteration; see ``iteration.rounding_error``."""
         firsts = (read_array(self.path(p, "first")) for p in range(self.n_partitions))
         return max(rounding_error(np.diff(first), precision) for first in firsts)
 
@@ -119,9 +119,9 @@ class Exchange:
     contributions : array of shape (n, k)
         The values of all nodes.
     dangling_rank : array of shape (k,)
-        The values of all nodes.
+        The sum over all nodes.
     changes : tuple of float
-        Of every iteration since the last checkpoint, each the largest of the k vectors.
+        The change of every iteration since the last checkpoint, each the largest of the k vectors.
     done : bool, default False
         Whether the iteration has ended by its tolerance.
     """

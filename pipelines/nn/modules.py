@@ -115,9 +115,7 @@ class _Networks:
         self.weights = {}
         for name, tensor in weights.items():
             weight = tensor.detach()
-            if (
-                weight.ndim == 5
-            ):  # a convolution's weights: in NHWC, the layout of CPUs and tensor cores
+            if weight.ndim == 5:  # a convolution: in NHWC, the layout of CPUs and tensor cores
                 weight = weight.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
             self.weights[name] = weight.requires_grad_()
         self._precision, self._device = precision, device.type

@@ -133,7 +133,7 @@ class StagedNetwork:
     shapes : list of tuple of int
         The shape of a row before the first layer, and after each layer.
     n_weights : list of int
-        The weights of each layer.
+        The number of weights of each layer.
     stages : list of range
         The indices of the layers of each stage.
     n_bytes : list of float
