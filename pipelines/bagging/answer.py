@@ -74,12 +74,12 @@ class TrainedEnsemble:
     seed : int
         Draws subsets of members.
     confidence : float
-        Of prediction sets and of a guarantee, see ``SelectivePrediction``; in a regression of
-        intervals, see ``RunIntervals``.
+        For prediction sets and a guarantee, see ``SelectivePrediction``; in a regression,
+        for intervals, see ``RunIntervals``.
     defer_error : float, optional
         See ``SelectivePrediction``.
     defer_width : float, optional
-        In a regression, see ``RunIntervals``.
+        For a regression, see ``RunIntervals``.
     """
 
     path: Path

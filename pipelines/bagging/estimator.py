@@ -350,8 +350,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     n_iter : int, optional
         Candidates of each member's search; at least 1. By default 12, but 1 for ``table`` and for
         modules, for which 1 means no search. Up to eight members of ``table`` are then trained
-        together, with the same hyper-parameters. On a GPU members of ``cnn`` are trained together,
-        too, each with its own.
+        together, with the same hyper-parameters. On a GPU, members of ``cnn`` are also trained
+        together, each with its own.
     cv : int, default 5
         Folds of a search, within which rows are drawn; at least 2.
     space : str or mapping, default "auto"

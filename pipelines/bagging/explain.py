@@ -36,7 +36,7 @@ class SamplesToExplain:
     image_rows : array of shape (n_images, n_features), optional
         Those images as rows.
     form : ImageFormat, optional
-        Of the data set's images; None for a table.
+        The format of the data set's images; None for a table.
     notes : tuple of str
         Notes on images that were left out of folders, and on what was cut off.
     """

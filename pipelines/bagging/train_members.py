@@ -57,7 +57,7 @@ class TrainedMembers(Done):
     extended : mapping of CellKey to row
         Rows taken from a run that this one extends.
     entries : mapping
-        For ``run.json``.
+        Entries for ``run.json``.
     """
 
     rows: Mapping[CellKey, Row]

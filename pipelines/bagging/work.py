@@ -520,11 +520,11 @@ def row_of_refit(
     Parameters
     ----------
     name, stage : str, Problem
-        Of the member's search.
+        The name and problem of the member's search.
     candidate, number : Candidate, int
         The candidate that was refitted, and its number.
     refitted : Refitted or str
-        Or why it could not be trained.
+        The network, or why it could not be trained.
     """
     stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
     fit = Fit(number, 0, n_fits=0)

@@ -171,7 +171,7 @@ def start_ranks(
     surfer : RandomSurfer
         Without initial ranks; with the rule "none" sums of ranks may stay below 1.
     names : list of str
-        Of the k vectors.
+        The names of the k vectors.
     """
     table, notes = vectors_by_node("start", start, nodes)
     if not table.has_row.any():

@@ -19,7 +19,7 @@ from pipelines.graph.graph import CompressedRows, Graph, graph_of
 from pipelines.graph.iteration import Array, RandomSurfer, StoppingRule
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
-# On two cores the first call on a random graph of so many edges takes about as long as networkx's
+# On two cores the first call on a random graph of this many edges takes about as long as networkx's
 # own function. Most of it is the conversion, which networkx keeps for later calls.
 EDGES_WORTH_IT = 10_000
 STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # the range of ``StoppingRule.tol``

@@ -29,7 +29,7 @@ _LONGEST = 40  # numbers with exponents beyond it are spelled with the exponent
 
 
 def is_text(names: pa.Array) -> bool:
-    """Whether an array of names has arrow's type of text."""
+    """Whether an array of names has arrow's text type."""
     return bool(pa.types.is_large_string(names.type))
 
 

@@ -340,7 +340,7 @@ def advance(
     state : PartitionState
         After the iteration before.
     exchange : Exchange
-        Of all partitions, after the iteration before.
+        The exchange of all partitions, after the iteration before.
     """
     if exchange.done:
         return state

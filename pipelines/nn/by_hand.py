@@ -142,7 +142,7 @@ def hidden_of(
     ----------
     X : float32 tensor of shape (n_networks, size, n_inputs)
     weight, bias : float32 tensors
-        Of the shapes of ``weight_shapes``, the networks in front.
+        In the shapes of ``weight_shapes``, with the networks as first axis.
     n_pieces : int
         Pieces of the inputs that are multiplied side by side and then added. In one piece the long
         sums of a few rows keep only a few of a GPU's multiprocessors busy: 9 ms in place of 2.5 on

@@ -150,7 +150,7 @@ class Member:
     scaling : FittedScaling or TablePreprocessor
         Applied to rows before the network.
     novelty : FeatureDistance, optional
-        Of its last hidden layer; see ``with_novelty``.
+        The distance in its last hidden layer; see ``with_novelty``.
     target : FittedScaling, optional
         In a regression, the scaling of the targets it was trained on, two numbers.
     """

@@ -25,7 +25,7 @@ class FlatModel:
         Its parameters become views of one float32 vector.
     optimizer : {"sgd", "adamw"}
     momentum : float
-        Of sgd.
+        The momentum of sgd.
     device : str
         torch's name of the device.
 

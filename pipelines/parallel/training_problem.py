@@ -407,7 +407,7 @@ def load_rows(
     network, hidden : str, tuple of int
         See ``NetworkDescription``.
     task : {"classification", "regression"} or None
-        Of a table; None decides by the values of its target.
+        The task of a table; None decides by the values of its target.
     target : str or None
         The target column of a table.
     limit : int or None
