@@ -74,12 +74,12 @@ class TrainedEnsemble:
     seed : int
         Draws subsets of members.
     confidence : float
-        Of prediction sets and of a guarantee, see ``SelectivePrediction``; in a regression of
-        intervals, see ``RunIntervals``.
+        For prediction sets and a guarantee, see ``SelectivePrediction``; in a regression,
+        for intervals, see ``RunIntervals``.
     defer_error : float, optional
         See ``SelectivePrediction``.
     defer_width : float, optional
-        In a regression, see ``RunIntervals``.
+        For a regression, see ``RunIntervals``.
     """
 
     path: Path
@@ -112,7 +112,7 @@ def answer(
         The search's data on the workers, whose processes keep predictions of the members that they
         trained; without it the predictions are read from files.
     device : {"cpu", "gpu"}
-        Of the workers.
+        The workers' device.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def write_members(
 ) -> dict[str, Any]:
     """Write the tables of candidates and members, and return entries for ``run.json``.
 
-    ``test_errors`` are those of the members in their order: fractions, or root mean squared errors
+    ``test_errors`` are the members' errors in their order: fractions, or root mean squared errors
     in a regression.
     """
     path, is_regression = trained.path, trained.dataset.task == REGRESSION
@@ -321,9 +321,9 @@ def describe_selection(
     ----------
     selective : SelectivePrediction
     assessed : Assessment
-        Of the test samples.
+        The assessment of the test samples.
     answers : EnsemblePrediction
-        Of the same.
+        The predictions of the same samples.
     truth : int array of shape (n_test,)
         Class codes.
 
@@ -378,7 +378,7 @@ def size_errors(probabilities: np.ndarray, truth: np.ndarray, seed: int) -> pd.D
 
 
 def subsets_of(n_members: int, seed: int) -> Iterator[list[int]]:
-    """Subsets of members of every size, the smallest first.
+    """Subsets of the members, of every size, the smallest first.
 
     All of a size, or ``SUBSETS`` of them, drawn with the seed, where there are more.
     """

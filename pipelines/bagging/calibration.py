@@ -19,7 +19,7 @@ import numpy as np
 # per variable in logistic regression analysis, Journal of Clinical Epidemiology 49 (1996).
 LEAST_EVENTS = 10
 SMALLEST = 1e-12  # added to a probability before its logarithm, which is not finite at 0
-BOUNDS = (-10.0, 10.0)  # of the logarithm of 1 / temperature
+BOUNDS = (-10.0, 10.0)  # bounds for the logarithm of 1 / temperature
 # The largest change of that logarithm, from all members to half of them, that is extrapolated.
 MOST_CHANGE = 0.5
 
@@ -38,8 +38,8 @@ class TemperatureScaling:
     n_rows, n_wrong : int
         Out-of-bag rows, and those whose most probable class is wrong.
     log_loss, scaled_log_loss : float, optional
-        Of those rows, in nats, before and after; None without rows. As the temperature was fitted
-        on them, new rows gain a little less.
+        The loss on those rows, in nats, before and after; None without rows. As the temperature was
+        fitted on them, new rows gain a little less.
     fitted : float
         The temperature of the least log loss of the out-of-bag rows, before ``of_more_members``.
     """
@@ -63,7 +63,7 @@ class TemperatureScaling:
         Parameters
         ----------
         probabilities : array of shape (n_rows, n_classes)
-            Of rows that were not trained on.
+            Probabilities for rows that were not trained on.
         truth : int array of shape (n_rows,)
             Their class codes.
         weights : float array of shape (n_rows,), optional

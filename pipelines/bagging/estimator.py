@@ -1,4 +1,4 @@
-"""``BaggedNets``: the ensemble as a scikit-learn estimator, and its base for regression, too."""
+"""``BaggedNets``: the ensemble as a scikit-learn estimator, and its base shared with regression."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Or an array or tensor of shape (n_samples, channels, height, width).
         y : array-like of shape (n_samples,)
-            Class labels; in a regression numbers.
+            Class labels; in a regression, numbers.
         sample_weight : array-like of shape (n_samples,), optional
             At least 0, and not all 0. Rows are drawn in proportion to it, as in scikit-learn's
             ``BaggingClassifier``, and out-of-bag rows count by it where they end the training of a
@@ -323,7 +323,7 @@ class BaggedNetworks(ClientMixin, BaseEstimator):
         return ask_on_workers(self.client, members, rows, self._training)
 
     def _compute(self, answer: Any) -> Any:
-        """The value of an answer of ``_ask``, or of what was reduced from one."""
+        """The value of an answer of ``_ask``, or of a reduction of one."""
         if self.client is None:
             return answer
         import dask
@@ -350,8 +350,8 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     n_iter : int, optional
         Candidates of each member's search; at least 1. By default 12, but 1 for ``table`` and for
         modules, for which 1 means no search. Up to eight members of ``table`` are then trained
-        together, with the same hyper-parameters. On a GPU members of ``cnn`` are trained together,
-        too, each with its own.
+        together, with the same hyper-parameters. On a GPU, members of ``cnn`` are also trained
+        together, each with its own.
     cv : int, default 5
         Folds of a search, within which rows are drawn; at least 2.
     space : str or mapping, default "auto"
@@ -361,12 +361,12 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
     network : str, torch.nn.Module or a class of one, optional
         ``"conv"``, ``"mlp"``, ``"table"``, ``"cnn"``, a name of ``torchvision.models``,
         or ``"module:Class"``; by default that of ``space``. A class is called with those of
-        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes. Of a
-        module each member gets a copy with newly drawn first weights.
+        ``in_channels``, ``image_shape``, ``n_features`` and ``n_classes`` that it takes. For a
+        module, each member gets a copy with newly drawn first weights.
     augment : str, default "none"
         ``"light"``, ``"randaugment"``, ``"trivialaugment"``, ``"augmix"`` or
         ``"module:function"``: how training images are changed at random, see
-        ``pipelines.nn.augment``. ``"light"`` takes coloured images for photographs and gray ones
+        ``pipelines.nn.augment``. ``"light"`` takes coloured images for photographs and grey ones
         for digits.
     image_shape : (height, width) or (channels, height, width), optional
         The shape of the image in each row of ``X``; None for a table, and for ``X`` of shape
@@ -383,22 +383,22 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         to 60; 20 for ``conv`` and ``mlp``; for ``table`` as many as make 200 steps, within 20 to
         200.
     optimizer : {"sgd", "adamw"}, optional
-        Of a module; by default "sgd". ``conv``, ``mlp`` and ``table`` are trained as modules, not
-        by their own rule, if an optimizer, a schedule, an ``augment`` or bf16 is given; ``conv``
-        and ``mlp`` also with a smoothing, decay or patience.
+        The optimiser of a module; by default "sgd". ``conv``, ``mlp`` and ``table`` are trained as
+        modules, not by their own rule, if an optimizer, a schedule, an ``augment`` or bf16 is
+        given; ``conv`` and ``mlp`` also with a smoothing, decay or patience.
     schedule : {"onecycle", "cosine", "none"}, optional
-        Of a module's learning rate; by default "onecycle".
+        The course of a module's learning rate; by default "onecycle".
     label_smoothing : float, optional
         The fraction of a label that is spread over all classes; in [0, 1). By default 0.05 for a
         module and 0.02 for ``table``.
     weight_decay : float, optional
-        Of all weights except biases and norms; at least 0. By default 0.0005 for a module, 0.05
-        with "adamw", and 0.1 for ``table``.
+        The decay of all weights except biases and norms; at least 0. By default 0.0005 for a
+        module, 0.05 with "adamw", and 0.1 for ``table``.
     patience : int, optional
         Epochs without a smaller out-of-bag loss after which a network ends; at least 1. By default
         networks are trained to the last epoch, but 20 for ``table``.
     precision : {"fp32", "tf32", "bf16"}, default "fp32"
-        Of products on a GPU; bf16, for modules, also on recent CPUs.
+        The precision of products on a GPU; bf16, for modules, also on recent CPUs.
     device : {"auto", "cpu", "gpu"}, default "auto"
         Where networks are trained; auto takes a GPU if there is one.
     random_state : int, RandomState or None, default None
@@ -407,7 +407,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         The largest fraction of wrong answers among those that ``assess`` keeps, between 0 and 1.
         The certainty that an answer needs is set on out-of-bag rows.
     confidence : float, default 0.95
-        Of ``defer_error``, and of the prediction sets of ``assess``; between 0 and 1.
+        For ``defer_error``, and for the prediction sets of ``assess``; between 0 and 1.
     client : distributed.Client, optional
         Where to compute; by default on threads of this process, which opens no port. Clones and
         copies share the client, pickles do not: an unpickled ensemble has None, and warns when it
@@ -540,7 +540,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -560,7 +560,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -581,7 +581,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -596,7 +596,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -613,7 +613,7 @@ class BaggedNets(ClassifierMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------

@@ -36,9 +36,9 @@ class SamplesToExplain:
     image_rows : array of shape (n_images, n_features), optional
         Those images as rows.
     form : ImageFormat, optional
-        Of the data set's images; None for a table.
+        The format of the data set's images; None for a table.
     notes : tuple of str
-        What was left out of folders of images, and what was cut off.
+        Notes on images that were left out of folders, and on what was cut off.
     """
 
     rows: list[int]
@@ -117,7 +117,7 @@ def explained_arrays(
     Parameters
     ----------
     answers : EnsemblePrediction
-        Here and below, of the test samples and then of the images.
+        Here and below, first the test samples and then the images.
     probabilities : array of shape (n_members, n_samples, n_classes)
     X : array or DataFrame of shape (n_samples, n_features)
     truth : int array of shape (n_test,)

@@ -41,15 +41,15 @@ def write_ensemble_importances(
     path : Path
         The run's folder, with the members and the table of candidates.
     numbers : sequence of int
-        Of the members.
+        The members' numbers.
     data : Dataset
     seed : int
     scoring : str, optional
-        Of the run; by default accuracy, or R².
+        The run's scorer; by default accuracy, or R².
     time_budget : float, optional
-        Of the run, in seconds.
+        The run's time budget, in seconds.
     network : str, optional
-        The user's own, as for ``Ensemble.load``.
+        The user's own network, as for ``Ensemble.load``.
 
     Returns
     -------

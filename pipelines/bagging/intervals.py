@@ -17,7 +17,7 @@ by folds of all rows. With that, coverage was measured (``benchmarks.bagging_int
 proved. It is coverage of all rows together: where noise differs from row to row, quiet rows are
 covered more often than noisy ones.
 
-With ``by_spread`` residuals are counted in units of the disagreement of the same members,
+With ``by_spread``, residuals are counted in units of the disagreement of the same members,
 R_i / (s_i(x_i) + s), and multiplied by s_i(x) + s for the new row. Here s_i is the members'
 standard deviation and s its mean over the training rows, which keeps widths between those of [1]_
 and widths by disagreement alone [2]_. Such widths tell hard rows from easy ones, as deferral needs.
@@ -49,7 +49,7 @@ from pipelines.nn.member import OutOfBagPrediction
 
 CONFIDENCE = 0.9
 BLOCK = 2**22  # numbers mu_i(x) in a block: 32 MiB, and up to five such arrays are held
-ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, whose ceiling is to be 55
+ROUNDING = 1e-12  # 0.55 * 100 is 55.00000000000001, whose ceiling should be 55
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +127,14 @@ class JackknifeIntervals:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds of the targets of new rows.
 
-        With sample weights quantiles are weighted [1]_; a new row has the mean of the weights.
+        With sample weights, quantiles are weighted [1]_; a new row has the mean of the weights.
 
         Parameters
         ----------
         of_members : float array of shape (n_members, n_samples)
             The members' predictions of the new rows.
         confidence : float, default 0.9
-            The fraction of intervals that are to contain their target; between 0 and 1.
+            The fraction of intervals that should contain their target; between 0 and 1.
         by_spread : bool, default False
             Whether widths depend on the members' disagreement; False is the method of the paper.
 
@@ -193,7 +193,7 @@ class JackknifeIntervals:
         return lower, upper
 
     def _quantile(self, values: np.ndarray, least_weight: float) -> np.ndarray:
-        """In each line the least value up to which the weights sum to ``least_weight`` or more."""
+        """In each line, the least value up to which the weights sum to ``least_weight`` or more."""
         if np.ptp(self.weights) == 0:
             index = math.ceil(least_weight / self.weights[0]) - 1
             values.partition(index, axis=1)

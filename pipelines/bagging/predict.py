@@ -142,14 +142,14 @@ def ask_members(
     Returns
     -------
     Prediction
-        As of ``Ensemble.predict``.
+        As for ``Ensemble.predict``.
     list of str
         The names of the classes.
 
     Raises
     ------
     InputError
-        The run has no member, a file is damaged, copies are wanted of a run without augmentation,
+        The run has no member, a file is damaged, copies are wanted for a run without augmentation,
         or code that the folder names was not named again.
     """
     recorded = record_of(run, "nn_bagging", BaggingRecord).augment if copies else "none"

@@ -18,7 +18,7 @@ MEMBER_PROBABILITIES = "member_probabilities.npz"
 SIZES = "ensemble_sizes.parquet"
 EXPLAINED = "explained.npz"
 SELECTIVE_PREDICTION = "selective_prediction.safetensors"
-MEMBER_PREDICTIONS = "member_predictions.npz"  # of a regression, and its intervals
+MEMBER_PREDICTIONS = "member_predictions.npz"  # for a regression, and its intervals
 INTERVALS = "intervals.safetensors"
 READ_AGAIN = (
     MEMBERS,
@@ -194,7 +194,7 @@ class BaggingAnswer(Answer):
     prediction_sets: PredictionSetMetadata | None = None
     novelty: NoveltyMetadata | None = None
     calibration: CalibrationMetadata | None = None
-    metric: str | None = None  # of the baseline of a regression
+    metric: str | None = None  # for the baseline of a regression
     members_mean_test_rmse: Number | None = None
     members_best_test_rmse: Number | None = None
     intervals: IntervalMetadata | None = None

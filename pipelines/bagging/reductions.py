@@ -47,7 +47,8 @@ class EnsemblePrediction:
     disagreement : float64 of shape (n_samples,)
         Fraction of the members that voted for another class.
     quantiles : float64 of shape (n_samples, n_classes, 5)
-        Of the members' probabilities: least, lower quartile, median, upper quartile, largest.
+        Quantiles of the members' probabilities: least, lower quartile, median, upper quartile,
+        largest.
     """
 
     mean: np.ndarray
@@ -86,9 +87,9 @@ def gather_predictions(
     predictions : sequence of Future or Delayed
         A ``Prediction`` of each member.
     shape : tuple of int
-        Of one member's outputs.
+        The shape of one member's outputs.
     dtype : dtype, default float32
-        Of the outputs.
+        The dtype of the outputs.
 
     Returns
     -------
@@ -155,7 +156,7 @@ def reduce_members(probabilities: Any) -> Any:
     Returns
     -------
     EnsemblePrediction
-        On the host; for a dask.array a Delayed of it.
+        On the host; for a dask.array, a Delayed of it.
     """
     if hasattr(probabilities, "dask"):
         import dask
@@ -189,5 +190,5 @@ def _join(parts: Sequence[EnsemblePrediction]) -> EnsemblePrediction:
 
 
 def hardest_samples(answers: EnsemblePrediction, n_samples: int) -> np.ndarray:
-    """The samples of most disagreement; among equals the least certain, then the first."""
+    """The samples with the most disagreement; among equals the least certain, then the first."""
     return np.lexsort((answers.certainty, -answers.disagreement.round(12)))[:n_samples]

@@ -41,10 +41,10 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         Members; at least 1. About a third of them leave a row out, and the fewer these are, the
         wider are the intervals.
     n_iter, cv, space, network, augment, image_shape, standardize, batch_size, client
-        As of ``BaggedNets``. A module must have one output; a class is called with ``n_outputs`` or
-        ``n_classes`` of 1.
+        As for ``BaggedNets``. A module must have one output; a class is called with ``n_outputs``
+        or ``n_classes`` of 1.
     max_epochs, optimizer, schedule, weight_decay, patience, precision, device, random_state
-        As of ``BaggedNets``, except that by default ``table`` trains for as many epochs as make
+        As for ``BaggedNets``, except that by default ``table`` trains for as many epochs as make
         1,000 steps, within 20 to 1,000, and ends after 30 without a smaller out-of-bag loss.
 
     Attributes
@@ -56,7 +56,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
     intervals_ : JackknifeIntervals
         Targets, out-of-bag predictions and residuals of the training rows.
     candidates_, cv_results_ : DataFrame
-        As of ``BaggedNets``, without errors; ``loss`` is half the squared error, in squared
+        As for ``BaggedNets``, without errors; ``loss`` is half the squared error, in squared
         standard deviations of the targets.
     n_features_in_ : int
 
@@ -92,7 +92,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -109,7 +109,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or, of images, (n_samples, channels, height, width).
+            Or, for images, (n_samples, channels, height, width).
 
         Returns
         -------
@@ -127,7 +127,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         ----------
         X : array-like of shape (n_samples, n_features)
         confidence : float, default 0.9
-            The fraction of intervals that are to contain their target; between 0 and 1.
+            The fraction of intervals that should contain their target; between 0 and 1.
         by_spread : bool, default False
             Whether widths depend on the disagreement of the members, as in a run of ``nn_bagging``;
             otherwise they hardly differ.
@@ -165,7 +165,7 @@ class BaggedNetsRegressor(RegressorMixin, BaggedNetworks):
         width : float, optional
             The largest width to keep, in units of the target; at least 0.
         confidence : float, default 0.9
-            Of the intervals.
+            The confidence of the intervals.
 
         Returns
         -------

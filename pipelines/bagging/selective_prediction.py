@@ -38,11 +38,11 @@ class RiskControl:
     Attributes
     ----------
     error, confidence : float
-        The largest error rate among what is kept, and the confidence that it holds.
+        The largest error rate among the kept answers, and the confidence that it holds.
     threshold : float, optional
-        The least certainty that is kept; None where no threshold could be proved.
+        The least certainty of a kept answer; None where no threshold could be proved.
     bound : float, optional
-        Upper bound of the error rate among what is kept, at ``confidence``.
+        Upper bound of the error rate among the kept answers, at ``confidence``.
     n_out_of_bag, n_kept, n_wrong : int
         Out-of-bag rows; those at or above the threshold; the wrong ones among the latter.
     """
@@ -176,9 +176,10 @@ class SelectivePrediction:
     risk_control : RiskControl, optional
         None without a target error.
     confidence : float, default 0.95
-        Of the guarantee and of the prediction sets.
+        The confidence of the guarantee and of the prediction sets.
     calibration : TemperatureScaling
-        Of the mean probabilities; threshold, sets and novelty go by the uncalibrated mean.
+        The scaling of the mean probabilities; threshold, sets and novelty go by the uncalibrated
+        mean.
     """
 
     out_of_bag: OutOfBag
@@ -306,7 +307,7 @@ def stored_selective_prediction(run: Path) -> SelectivePrediction | None:
 
 
 def upper_bound(n_wrong: int, n: int, confidence: float) -> float:
-    """The exact one-sided upper confidence bound [1]_ of an error rate, of n_wrong among n.
+    """The exact one-sided upper confidence bound [1]_ for an error rate, with n_wrong among n.
 
     References
     ----------
@@ -332,7 +333,7 @@ def find_threshold(
     Parameters
     ----------
     certainty : float array of shape (n_rows,)
-        Of rows that were not trained on.
+        Values for rows that were not trained on.
     is_wrong : bool array of shape (n_rows,)
     error : float
         The largest error rate.
@@ -378,7 +379,7 @@ def prediction_sets(
     Parameters
     ----------
     probabilities : array of shape (n_rows, n_classes)
-        Of rows that were not trained on.
+        Values for rows that were not trained on.
     truth : int array of shape (n_rows,)
         Their class codes.
     new_probabilities : array of shape (n_samples, n_classes)
@@ -416,7 +417,7 @@ def novelty_p_values(training_distances: np.ndarray, distance: np.ndarray) -> np
     training_distances : array of shape (n_rows,)
         Out-of-bag distances of training rows.
     distance : array of shape (n_samples,)
-        Of the samples; NaN has a p-value of 1.
+        Distances of the samples; NaN has a p-value of 1.
 
     Returns
     -------

@@ -17,7 +17,7 @@ _percent = measure_of(ACCURACY).text
 
 
 def of_ensemble(record: Mapping[str, Any]) -> list[str]:
-    """Lines on members, vote or mean, on what is deferred, and on what failed."""
+    """Lines on the members, the vote or mean, the deferred rows, and the fits that failed."""
     task = record["dataset"]["task"]
     lines = [
         *(_of_numbers(record) if task == REGRESSION else _of_votes(record)),
@@ -36,7 +36,7 @@ def of_ensemble(record: Mapping[str, Any]) -> list[str]:
 
 
 def _of_numbers(record: Mapping[str, Any]) -> Iterator[str]:
-    """Lines on a regression: members, their mean, intervals, and what is deferred."""
+    """Lines on a regression: members, their mean, intervals, and the deferred rows."""
     intervals, n_test = record["intervals"], record["dataset"]["n_test"]
     yield (
         f"members    test root mean squared error {record['members_mean_test_rmse']:.4g} on "

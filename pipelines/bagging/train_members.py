@@ -51,13 +51,13 @@ class TrainedMembers(Done):
     Attributes
     ----------
     rows : mapping of CellKey to row
-        Of candidates.
+        The rows of candidates.
     refits : mapping of str to row
         The row of each member's refit, by the stage of its search.
     extended : mapping of CellKey to row
         Rows taken from a run that this one extends.
     entries : mapping
-        For ``run.json``.
+        Entries for ``run.json``.
     """
 
     rows: Mapping[CellKey, Row]
@@ -86,13 +86,13 @@ def train_members(
     Parameters
     ----------
     session : Session
-        Of the run's folder.
+        The session of the run's folder.
     cluster : Cluster
     problem : Problem
-        Of ``Trainings.problem``.
+        From ``Trainings.problem``.
     plan : Trainings
     done : TrainedMembers
-        Of earlier sessions.
+        What earlier sessions trained.
     classes : array of shape (n_classes,)
         The labels, which are stored with each member; empty in a regression.
     seconds : float, optional
@@ -150,7 +150,7 @@ def train_members(
     lost = [row["status"] for row in refits.values() if row["status"] != OK]
     why = next(iter(why_lost), "") or "; ".join(sorted(set(map(str, lost))))
     if not trained.members(plan):
-        # A refit only says that it had no candidate; why, the rows of candidates say.
+        # A refit says only that it had no candidate; the rows of candidates say why.
         failed = results["status"][results["status"].str.startswith(FAILED)]
         why = str(failed.mode().iloc[0]) if len(failed) else why
         raise RunStopped(f"no member could be trained: {why}")
@@ -214,7 +214,7 @@ def nested_vote_estimate(
 ) -> dict[str, Any] | None:
     """The accuracy of the vote on outer folds, which the ensembles trained for them did not see.
 
-    In a regression it is the r2 of the members' mean.
+    For a regression, it is the r2 of the members' mean.
 
     Parameters
     ----------

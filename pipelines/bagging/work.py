@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 OF_MEMBER = ("cv_loss", "training_error", "test_error", "cv_error", "out_of_bag_error")
 OF_REGRESSION = ("cv_loss", "out_of_bag_loss", "test_rmse")
 COLUMNS = ("member", "network", *PARAMETERS)  # of rows, besides those of any search
-OF_REFIT = ("losses", "training_error")  # columns of rows in the journal only
+OF_REFIT = ("losses", "training_error")  # columns that only rows in the journal have
 MEMBERS_TOGETHER = 8
 # The time of a refit in units of a fold's: a fold is trained with others in one stack, a member
 # alone and on more rows.
@@ -73,11 +73,11 @@ class Refits:
     stages : tuple of str
         The stages of the searches of members that are trained together.
     seeds : tuple of int
-        Of each member.
+        Each member's seed.
     number : int
         The number of the candidate that they take.
     candidates : tuple of Candidate
-        Of each member its candidate.
+        Each member's candidate.
     cost : float
         Relative, see ``Task``.
     """
@@ -116,15 +116,15 @@ class Trainings:
         Folds of a member's search.
     seed : int
     candidates : sequence of sequences of NetworkCandidate
-        Of each member its candidates.
+        Each member's candidates.
     seeds : sequence of int
-        Of each member the seed of its refit.
+        The seed of each member's refit.
     groups : sequence of sequences of int
         The numbers of the members that are refitted together.
     space : SearchSpace
         The space that candidates are drawn from.
     strategy : {"random", "race", "tpe"}
-        With "tpe" candidates keep their seeds, but their hyper-parameters are drawn during the
+        With "tpe", candidates keep their seeds, but their hyper-parameters are drawn during the
         search.
     race_margin : float
         See ``Race``.
@@ -317,14 +317,14 @@ class Trainings:
         Parameters
         ----------
         problem : Problem
-            Of ``problem``.
+            From ``problem``.
         n_workers : int, default 1
         done : mapping of CellKey to row
             Rows of candidates from earlier sessions.
         refitted : mapping of str to int
             The number of the candidate that was refitted, by the stage of its search.
         budget : Budget, optional
-            Of time.
+            The time budget.
         """
         feed = MemberFeed(problem, (), n_workers, {}, budget)
         searches, refits = list[StrategySearch](), list[Refits]()
@@ -460,9 +460,9 @@ def run_member_task(
     problem : Problem
     task : Task or Refits
     shared_fit : Networks
-        Of ``Trainings.shared_fit``.
+        From ``Trainings.shared_fit``.
     n_threads : int, default 1
-        For the task of a search.
+        Threads for the task of a search.
 
     Yields
     ------
@@ -520,11 +520,11 @@ def row_of_refit(
     Parameters
     ----------
     name, stage : str, Problem
-        Of the member's search.
+        The name and problem of the member's search.
     candidate, number : Candidate, int
         The candidate that was refitted, and its number.
     refitted : Refitted or str
-        Or why it could not be trained.
+        The network, or why it could not be trained.
     """
     stage = replace(stage, scorer=CandidateScorer((NEG_LOG_LOSS,)))
     fit = Fit(number, 0, n_fits=0)
@@ -554,11 +554,11 @@ def run_trainings(
     Parameters
     ----------
     shared_fit : Networks
-        Of ``Trainings.shared_fit``.
+        From ``Trainings.shared_fit``.
     runner : Runner
     problem : Problem
     feed : MemberFeed
-        Of ``Trainings.feed``; it is told every row.
+        From ``Trainings.feed``; it is told every row.
 
     Yields
     ------
@@ -634,16 +634,16 @@ def tabulate_members(
     test_errors: Mapping[int, float],
     is_regression: bool = False,
 ) -> pd.DataFrame:
-    """The table of the members: the hyper-parameters of each, and how good it is.
+    """The table of the members: the hyper-parameters of each, and its errors.
 
     Parameters
     ----------
     candidates : DataFrame
-        Of ``reduce_candidates``.
+        From ``reduce_candidates``.
     refits : mapping of int to row
         The row of each member's refit, with ``training_error``.
     test_errors : mapping of int to float
-        Each member's error rate on the test samples; in a regression its root mean squared error.
+        Each member's error rate on the test samples; in a regression, its root mean squared error.
     is_regression : bool, default False
         Whether to list out-of-bag losses in place of error rates.
     """

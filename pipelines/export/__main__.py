@@ -56,7 +56,7 @@ class Options:
     )
 
     def check(self) -> None:
-        """Raise InputError for an output file whose suffix is of another format."""
+        """Raise InputError for an output file whose suffix belongs to another format."""
         suffixes = SUFFIXES[self.to]
         if self.output is not None and self.output.suffix not in suffixes:
             raise InputError(
@@ -67,7 +67,7 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Export a model: the exit status.
+    """Export a model; return the exit status.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _need(format: str) -> None:
 
 
 def _open(options: Options) -> tuple[Exported, Any, str]:
-    """The model of a run, the rows on which it is checked, and the words for them.
+    """The model of a run, the rows on which it is checked, and a phrase that describes them.
 
     If the test rows cannot be read any more, support vectors take their place.
     """
@@ -242,20 +242,20 @@ def _write(
         A key of ``SUFFIXES``.
     exported : Exported
     path : Path
-        Is replaced.
+        The file to write, which is replaced.
     about : dict
         Metadata for the file.
     rows : array or frame
-        On which predictions are compared.
+        The rows on which predictions are compared.
     reference : Answers
         The predictions of the run's own model on these rows.
 
     Returns
     -------
     notes : list of str
-        What the user should know of the exported model.
+        What the user should know about the exported model.
     agreement : str
-        How it agrees with the run's own, in words.
+        How it agrees with the run's own model, as text.
 
     Raises
     ------

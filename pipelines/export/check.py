@@ -1,4 +1,4 @@
-"""The predictions of a model, and how far those of an exported one are from them."""
+"""The predictions of a model, and how far an exported model's predictions are from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Answers:
     Attributes
     ----------
     labels : array of shape (n_rows,) or None
-        None in a regression.
+        None for a regression.
     values : mapping of arrays by str
         By the name of the output: "probabilities", "decision" or "votes" of shape
         (n_rows, n_classes), or "prediction" of shape (n_rows,).
@@ -47,9 +47,9 @@ def compare_answers(reference: Answers, exported: Answers) -> str:
     Parameters
     ----------
     reference : Answers
-        Of the run's own model.
+        The predictions of the run's own model.
     exported : Answers
-        For the same rows.
+        The exported model's predictions for the same rows.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def answers_of_onnx(content: bytes, X: Any, images: bool) -> Answers:
     Parameters
     ----------
     content : bytes
-        Of the file.
+        The content of the file.
     X : array or frame
         Rows as the run read them.
     images : bool

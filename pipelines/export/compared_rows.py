@@ -22,23 +22,23 @@ def rows_of_test(
     Parameters
     ----------
     job : type of Job
-        Of the command of the run.
+        The job of the run's command.
     metadata, record : dict, Record
         ``run.json`` as it is stored, and parsed by its schema.
     dataset : str or None
-        The path of the data if they have moved; by default that of the run.
+        The path of the data if they have moved; by default the run's data path.
 
     Returns
     -------
     X : array or frame
         The test rows.
     words : str
-        How many they are, and whether the data have changed since the run.
+        The number of rows, and whether the data have changed since the run.
 
     Raises
     ------
     InputError
-        The data cannot be read, have no test rows, or are not of the run's form.
+        The data cannot be read, have no test rows, or do not have the run's form.
     """
     options_type = job.options_class
     names = {field.name for field in fields(options_type)}

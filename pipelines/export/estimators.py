@@ -130,7 +130,7 @@ def _converted(steps: list[Any], width: int) -> Any:
     ----------
     steps : list of estimators
     width : int
-        Features of a row.
+        Number of features of a row.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _converted(steps: list[Any], width: int) -> Any:
                 target_opset={"": OPSET, "ai.onnx.ml": OPSET_ML},
                 options=options,
             )
-    except Exception as error:  # each converter raises others
+    except Exception as error:  # each converter raises other errors
         names = ", ".join(type(step).__name__ for step in steps)
         raise InputError(
             f"{opt('to', 'onnx')} must be a model that skl2onnx converts, got {names} "

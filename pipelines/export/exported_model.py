@@ -67,7 +67,7 @@ class Exported(ABC):
 
     @property
     def note(self) -> str:
-        """A line on what of the run's predictions is left out; empty if nothing is."""
+        """A line on the parts of the run's predictions that are left out; empty if none are."""
         return ""
 
 
@@ -91,12 +91,12 @@ def plain_preparation(
     Returns
     -------
     list of (name, transformer)
-        For a ``Pipeline``.
+        The steps for a ``Pipeline``.
 
     Raises
     ------
     InputError
-        The columns of a table are not those of its training rows.
+        The columns of a table differ from the columns of its training rows.
     """
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 

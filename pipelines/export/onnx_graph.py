@@ -41,7 +41,7 @@ class OnnxGraph:
         return f"pleasingly.{self._n_names}"
 
     def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add an array as a constant: its name."""
+        """Add an array as a constant; return its name."""
         name = self._name()
         array = np.ascontiguousarray(np.asarray(values, dtype))
         if array.dtype.kind == "U":
@@ -51,7 +51,7 @@ class OnnxGraph:
         return name
 
     def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Add an operator with one output: the name of the output.
+        """Add an operator with one output; return the name of the output.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class OnnxGraph:
         domain : str, default ""
             ONNX's standard operators by default.
         **attributes
-            Of the operator.
+            Attributes of the operator.
         """
         name = self._name()
         self.nodes.append(helper.make_node(op_type, inputs, [name], domain=domain, **attributes))
@@ -73,7 +73,7 @@ class OnnxGraph:
         return self.op("Cast", name, to=dtype)
 
     def sum(self, name: str, axis: int, keep: bool = False) -> str:
-        """Add a sum along an axis, which is kept with length 1 if asked: the name of its output."""
+        """Add a sum along an axis, kept with length 1 if asked; return the name of its output."""
         return self.op("ReduceSum", name, self.constant([axis], np.int64), keepdims=int(keep))
 
     def argmax(self, name: str) -> str:
@@ -81,7 +81,7 @@ class OnnxGraph:
         return self.op("ArgMax", name, axis=-1, keepdims=0)
 
     def input(self, name: str, dtype: int, width: int) -> str:
-        """Add an input of shape (n_rows, width): its name; see ``input_name``."""
+        """Add an input of shape (n_rows, width); return its name, see ``input_name``."""
         name = input_name(name)
         self.inputs.append(helper.make_tensor_value_info(name, dtype, ["n_rows", width]))
         return name
@@ -98,7 +98,7 @@ class OnnxGraph:
         self.output(self.op("Gather", self.constant(labels), codes), "label", dtype)
 
     def inline(self, model: Any, *sources: str) -> list[str]:
-        """Add the graph of another model, with these tensors as inputs: names of its outputs."""
+        """Add the graph of another model, with these tensors as inputs; return its output names."""
         model = inliner.inline_local_functions(model)
         prefix = f"{self._name()}."
         graph = compose.add_prefix(model, prefix).graph
@@ -116,7 +116,7 @@ class OnnxGraph:
         Parameters
         ----------
         about : mapping
-            Metadata properties of the model; what is not text becomes JSON.
+            Metadata properties of the model; values that are not text become JSON.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class OnnxGraph:
 
 
 def input_name(column: str) -> str:
-    """The name of the input for a table's column: that of the column, unless an output has it."""
+    """The name of the input for a table's column: the column's name, unless an output has it."""
     return f"column {column}" if column in OUTPUTS else column
 
 
@@ -200,13 +200,13 @@ def prepared(graph: OnnxGraph, scaling: Fitted | None, n_features: int, images: 
 
 
 def _table(graph: OnnxGraph, preparation: Any) -> str:
-    """Add what a fitted ``TablePreprocessor`` does: the name of its float32 output.
+    """Add the steps of a fitted ``TablePreprocessor``; return the name of its float32 output.
 
     It imputes and standardises numbers, marks missing cells, and encodes categories one-hot. The
     output has the shape (n_rows, n_columns_out).
     """
     kinds, fitted = preparation.kinds, preparation.columns_.named_transformers_
-    input_names = {info.name for info in graph.inputs}  # those that an earlier member added
+    input_names = {info.name for info in graph.inputs}  # the inputs that an earlier member added
     parts = []
 
     def column(name: str, dtype: int) -> str:
@@ -261,7 +261,7 @@ def feed(X: Any, names: Sequence[str], images: bool) -> dict[str, np.ndarray]:
     ----------
     X : array or frame
     names : sequence of str
-        Of the model's inputs.
+        The names of the model's inputs.
     images : bool
         Whether rows are pixels.
 

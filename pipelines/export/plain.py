@@ -76,7 +76,7 @@ def answers_of_plain(model: Any, exported: Exported, X: Any) -> Answers:
     model : estimator
         Fitted, as ``load_plain`` gives it.
     exported : Exported
-        Of the run's own model.
+        The export of the run's own model.
     X : array or frame
     """
     predicted = np.asarray(model.predict(X))

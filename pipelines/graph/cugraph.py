@@ -1,6 +1,6 @@
 """PageRank by cuGraph, on one GPU or several; no other file of this package uses RAPIDS.
 
-cuGraph does all iterations in one call. So of the changes only the last is known, as at most
+cuGraph does all iterations in one call. So only the last change is known, as at most
 ``tol``. The rank of dangling nodes goes where the surfer jumps, as cuGraph has no other rule.
 """
 
@@ -86,7 +86,7 @@ def rank_partitions(
     Parameters
     ----------
     client : distributed.Client
-        Of workers with a GPU each.
+        A client of workers with a GPU each.
     partitioning : Partitioning
         In a folder that all workers can reach.
     surfer, stop : RandomSurfer, StoppingRule
@@ -146,8 +146,8 @@ NAMES: dict[str, Any] = {
 def _frame(rows: CompressedRows, first_node: int) -> Any:
     """Edges as a frame on this GPU.
 
-    cuGraph knows only nodes that have edges. So a node that no edge points at gets one from itself,
-    of weight 0.
+    cuGraph knows only nodes that have edges. So a node that no edge points at gets an edge from
+    itself, of weight 0.
     """
     import cudf
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-# Nodes are divided into at least so many equal ranges; edges are counted in each, and partitions
+# Nodes are divided into at least this many equal ranges; edges are counted in each, and partitions
 # are cut between them.
 RANGES = 4096
 RANGES_PER_WORKER = 64
@@ -95,7 +95,7 @@ def distributed_pagerank(
     Parameters
     ----------
     client : distributed.Client
-        Of a cluster with at least one worker.
+        The client of a cluster with at least one worker.
     edges : EdgeFile or RandomGraph
     folder : str or Path
         A folder that all workers and this process can reach. Partitions and ranks that an earlier
@@ -116,7 +116,7 @@ def distributed_pagerank(
     Returns
     -------
     Ranks
-        Its changes are those of all iterations, also of an earlier call.
+        Its changes cover all iterations, including those of an earlier call.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def _iterations(
     *,
     save: bool,
 ) -> tuple[float, ...]:
-    """Iterate from a checkpoint; yield the change in the ranks at each iteration.
+    """Iterate from a checkpoint; yield the change of each iteration.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class EdgeFile:
     weight : str or None
         The column of weights; None if every edge counts 1.
     layout : TextLayout or None
-        Of a text; None for Parquet.
+        The layout of a text; None for Parquet.
     text : bool, default False
         Whether node names in a text are read as text; otherwise as integers.
     undirected : bool, default False
@@ -269,7 +269,8 @@ def open_edges(
     header : bool, optional
         Whether the first line of a text has the names of columns; by default judged by its words.
     encoding : str, optional
-        Of a text; by default that of its byte order mark, UTF-8, or what its bytes look like.
+        The encoding of a text; by default the one of its byte order mark, UTF-8, or what its bytes
+        look like.
 
     Returns
     -------
@@ -313,7 +314,7 @@ def _look_at_parquet(
     pandas writes an index behind all other columns, where the frame has it before them.
     """
     files = _parquet_files(str(path))
-    # Names that begin with _ or . are of the writer's own use, such as the log of a Delta table.
+    # Names that begin with _ or . are for the writer's own use, such as the log of a Delta table.
     if strays := sorted(path.rglob("[!_.]*/*.parquet")):
         raise NoTable(
             f"'{strays[0].relative_to(path)}' stands in a folder of its own, whose edges would be "

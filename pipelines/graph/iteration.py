@@ -82,7 +82,7 @@ class RandomSurfer:
         return self.personalisation
 
     def start(self) -> Array:
-        """The ranks to begin with, of shape (n_nodes, k): ``initial``, or else those of a jump."""
+        """The ranks to begin with, of shape (n_nodes, k): ``initial``, or else a jump's ranks."""
         if self.initial is not None:
             return self.initial
         return np.ascontiguousarray(np.broadcast_to(self.jump, (self.n_nodes, self.n_vectors)))
@@ -131,7 +131,7 @@ def surfer_on(
     -------
     surfer : RandomSurfer
     names : list of str
-        Of the vectors.
+        The names of the vectors.
     notes : list of str
         What was noticed in files.
 
@@ -171,7 +171,7 @@ def start_ranks(
     surfer : RandomSurfer
         Without initial ranks; with the rule "none" sums of ranks may stay below 1.
     names : list of str
-        Of the k vectors.
+        The names of the k vectors.
     """
     table, notes = vectors_by_node("start", start, nodes)
     if not table.has_row.any():
@@ -243,7 +243,7 @@ class StoppingRule:
             )
 
     def most(self, alpha: float) -> int:
-        """An upper bound of the number of iterations.
+        """An upper bound for the number of iterations.
 
         The first change is at most 2, and each is at most alpha times the one before. Ten more are
         allowed for rounding.
@@ -281,11 +281,11 @@ class IterationResult:
     converged : bool
         Whether it ended by ``StoppingRule.tol``.
     rounding : float
-        A bound of the rounding error of an iteration, as the L1 norm of the error of a vector.
+        A bound for the rounding error of an iteration, as the L1 norm of the error of a vector.
     seconds : list of float
-        Of each iteration.
+        Seconds of each iteration.
     setup_seconds : float, default 0.0
-        Before the first iteration.
+        Seconds before the first iteration.
     nbytes : int, default 0
         Bytes of the arrays held between iterations.
     """
@@ -300,7 +300,7 @@ class IterationResult:
 
 
 def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> float:
-    """A bound of the rounding error of an iteration with float64 sums, to first order.
+    """A bound for the rounding error of an iteration with float64 sums, to first order.
 
     Parameters
     ----------
@@ -312,6 +312,6 @@ def rounding_error(n_in: NDArray[np.int64], precision: type = np.float64) -> flo
     Returns
     -------
     float
-        As the L1 norm of the error of a vector of ranks.
+        The bound, as the L1 norm of the error of a vector of ranks.
     """
     return DOUBLE * (int(n_in.max(initial=0)) + 4) + (SINGLE if precision is np.float32 else 0)

@@ -62,7 +62,7 @@ class Unequal(Exception):
     Attributes
     ----------
     number : int
-        Of the row in its part, counted from 1.
+        The row's number in its part, counted from 1.
     n_cells : int
     text : str
     """
@@ -218,7 +218,7 @@ class TextLayout:
         begin, end : int
             The bytes of the part.
         number : int
-            Of the row in the part, counted from 1.
+            The row's number in the part, counted from 1.
         """
         if self.at_once:
             return f"row {number}"
@@ -262,7 +262,7 @@ class TextLayout:
 
 @dataclass(frozen=True)
 class Head:
-    """What the first lines of a text tell of it.
+    """What the first lines of a text tell about it.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class Head:
     notes : list of str
         What was noticed.
     cells : arrow table
-        Of the first rows, as text.
+        The cells of the first rows, as text.
     """
 
     layout: TextLayout
@@ -420,7 +420,7 @@ def first_cells(table: TextTable) -> list[str]:
 def columns_by_role(columns: Sequence[str]) -> tuple[str, str] | None:
     """The columns for source and target by their names, such as ``from`` and ``to``; else None.
 
-    None, too, if several columns have such names.
+    Also None if several columns have such names.
     """
     words = {name: re.sub("[^a-z]", "", name.lower()) for name in columns}
     sources = [name for name, word in words.items() if _SOURCE.fullmatch(word)]
@@ -466,7 +466,7 @@ def _are_names(lines: Sequence[tuple[int, str]]) -> bool:
 def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
     """Whether the first line is a header.
 
-    It is if it has a name that the caller asked for. Where a column is of numbers below, a header
+    It is if it has a name that the caller asked for. Where a column has numbers below, a header
     has none there. Otherwise it is judged by the names that ends of edges have, and by whether its
     words come again as names of nodes.
 
@@ -508,7 +508,7 @@ def _has_names(table: TextTable, names: Sequence[str], path: Path) -> bool:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number for other programs, too; Python also takes ``1_000``."""
+    """Whether a word is a number for other programs as well; Python also takes ``1_000``."""
     try:
         return "_" not in word and float(word) is not None
     except ValueError:

@@ -19,7 +19,7 @@ from pipelines.graph.graph import CompressedRows, Graph, graph_of
 from pipelines.graph.iteration import Array, RandomSurfer, StoppingRule
 from pipelines.graph.pull import pull_ranks, reciprocal_of
 
-# On two cores the first call on a random graph of so many edges takes about as long as networkx's
+# On two cores the first call on a random graph of this many edges takes about as long as networkx's
 # own function. Most of it is the conversion, which networkx keeps for later calls.
 EDGES_WORTH_IT = 10_000
 STRICTEST, LOOSEST = 1e-14, 1 - 1e-9  # the range of ``StoppingRule.tol``
@@ -37,7 +37,7 @@ class ConvertedGraph:
         The edges by destination. Parallel edges of a multigraph are added, and an undirected edge
         counts both ways.
     directed, multigraph : bool
-        Of the graph of networkx.
+        Properties of the graph of networkx.
     """
 
     __networkx_backend__: ClassVar[str] = "pleasingly"
@@ -162,7 +162,7 @@ def pagerank(
 
 
 class NetworkxBackend:
-    """The functions that networkx calls of a backend."""
+    """The functions that networkx calls in a backend."""
 
     pagerank = staticmethod(pagerank)
 

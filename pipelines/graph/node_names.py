@@ -25,11 +25,11 @@ _WHOLE = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 _PLAIN = r"^-?[0-9]+$"
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)?$"
 _EXACT = decimal.Context(prec=10_000)
-_LONGEST = 40  # numbers of exponents beyond it are spelled with the exponent
+_LONGEST = 40  # numbers with exponents beyond it are spelled with the exponent
 
 
 def is_text(names: pa.Array) -> bool:
-    """Whether an array of names has arrow's type of text."""
+    """Whether an array of names has arrow's text type."""
     return bool(pa.types.is_large_string(names.type))
 
 

@@ -48,7 +48,7 @@ class Partitioning:
     weighted : bool, default False
         Whether edges have weights.
     n_edges : int, default 0
-        Of all partitions.
+        The number of edges in all partitions.
     """
 
     folder: str
@@ -86,7 +86,7 @@ class Partitioning:
         )
 
     def rounding_error(self, precision: type = np.float64) -> float:
-        """A bound of the rounding error of an iteration; see ``iteration.rounding_error``."""
+        """A bound for the rounding error of an iteration; see ``iteration.rounding_error``."""
         firsts = (read_array(self.path(p, "first")) for p in range(self.n_partitions))
         return max(rounding_error(np.diff(first), precision) for first in firsts)
 
@@ -112,16 +112,16 @@ class PartitionState:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """What all partitions need of each other after an iteration.
+    """What all partitions need from each other after an iteration.
 
     Attributes
     ----------
     contributions : array of shape (n, k)
-        Of all nodes.
+        The values of all nodes.
     dangling_rank : array of shape (k,)
-        Of all nodes.
+        The sum over all nodes.
     changes : tuple of float
-        Of every iteration since the last checkpoint, each the largest of the k vectors.
+        The change of every iteration since the last checkpoint, each the largest of the k vectors.
     done : bool, default False
         Whether the iteration has ended by its tolerance.
     """
@@ -201,7 +201,7 @@ def write_piece(
     undirected : bool
         Whether edges count both ways.
     number : int
-        Of the part.
+        The part's number.
     part : FilePart or int
 
     Returns
@@ -231,7 +231,7 @@ def write_rows(
     has_usual_weights: bool,
     p: int,
 ) -> int:
-    """Gather the edges of partition p from all pieces, and write them as rows: their number.
+    """Gather the edges of partition p from all pieces, write them as rows, and return their number.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def advance(
     state : PartitionState
         After the iteration before.
     exchange : Exchange
-        Of all partitions, after the iteration before.
+        The exchange of all partitions, after the iteration before.
     """
     if exchange.done:
         return state
@@ -354,7 +354,7 @@ def advance(
 
 
 def shared(state: PartitionState) -> tuple[NDArray[Any], Array, Array]:
-    """What other partitions need of a state: all but its ranks."""
+    """What other partitions need from a state: everything but its ranks."""
     return state.contributions, state.change, state.dangling_rank
 
 

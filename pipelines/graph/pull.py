@@ -40,7 +40,7 @@ from pipelines.svm.compiled import NO_NAN, compiled
 # Sums are over chunks, which do not depend on the number of threads; so neither do the ranks.
 CHUNKS = 256
 
-# A thread gets at least so many edges; for fewer, handing work to it takes longer than the work.
+# A thread gets at least this many edges; for fewer, handing work to it takes longer than the work.
 EDGES_FOR_A_THREAD = 50_000
 
 
@@ -174,11 +174,11 @@ def pull(
     ranks : float64 array of shape (n_rows, k)
         Read, and overwritten with the new ranks.
     contributions : float32 or float64 array of shape (n_sources, k)
-        Of all nodes.
+        The contributions of all nodes.
     following : array of shape (n_rows, k) or longer, of the same dtype
         Overwritten with the rows' contributions to the next iteration.
     pool : concurrent.futures.Executor, optional
-        Of threads; by default everything runs in this thread.
+        A pool of threads; by default everything runs in this thread.
     n_slices : int, default 1
         Calls into which the chunks are divided for the threads.
 

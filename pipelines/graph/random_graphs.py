@@ -42,7 +42,7 @@ class RandomGraph:
     degree : float
         Mean number of edges that leave a node, at least 1 and below ``n_nodes``.
     seed : int, default 0
-        Of the random numbers.
+        The seed of the random numbers.
 
     Raises
     ------
@@ -126,11 +126,11 @@ class RandomGraph:
         return (*self.block(part), None)
 
     def edge_notes(self, undirected: bool) -> list[str]:
-        """Notes on the edges, of which there are none."""
+        """Notes on the edges; there are none."""
         return []
 
     def edges(self, nodes: pd.Index | None = None) -> tuple[Piece, pd.Index, list[str]]:
-        """All edges, the names of all nodes, and notes, of which there are none."""
+        """All edges, the names of all nodes, and notes (there are none)."""
         blocks = (self.block(i) for i in self.parts())
         sources, targets = (np.concatenate(part) for part in zip(*blocks, strict=True))
         return (sources, targets, None), self.nodes, []

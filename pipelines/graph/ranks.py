@@ -47,7 +47,7 @@ class Ranks(IterationResult):
         The L1 norm of what one more iteration in float64 would change, the largest of the vectors.
     n_edges : int
     notes : tuple of str
-        What was noticed in the edges: left out, converted, taken for names of columns.
+        What was noticed in the edges: anything left out, converted or taken for names of columns.
     n_partitions : int or None
         The number of partitions of the edges; None if they were in memory.
 
@@ -79,7 +79,7 @@ class Ranks(IterationResult):
 
     @property
     def bound(self) -> float:
-        """An upper bound of the error of the ranks, as an L1 norm.
+        """An upper bound for the error of the ranks, as an L1 norm.
 
         An iteration brings any two vectors closer by the factor alpha. So the distance to the exact
         ranks is at most alpha / (1 - alpha) times the last change, and the rounding of an iteration
@@ -157,7 +157,7 @@ def compute_pagerank(
         Whether the first line of a text file has the names of columns; by default judged by its
         words.
     encoding : str, optional
-        Of a text file; by default UTF-8, or what its bytes look like.
+        The encoding of a text file; by default UTF-8, or what its bytes look like.
     alpha : float, default 0.85
         The damping factor, strictly between 0 and 1.
     personalise : optional

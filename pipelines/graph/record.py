@@ -1,4 +1,4 @@
-"""What a run of ``pagerank`` leaves behind: its files and their schemas."""
+"""What a run of ``pagerank`` leaves: its files and their schemas."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class NodeVectors:
     values : float64 array of shape (n_nodes, k)
         At least 0, and in each column one above 0; 0 for nodes that are not named.
     names : list of str
-        Of the k columns.
+        The names of the k columns.
     has_row : bool array of shape (n_nodes,)
         Whether a node is named.
     unknown : pandas.Index

@@ -64,7 +64,7 @@ AUGMENTATION = rule(
 
 
 def choose_augmentation(name: str, is_image: bool, is_ink: bool) -> str:
-    """The augmentation of a data set: ``light`` becomes that of digits or of photographs.
+    """The augmentation of a data set: ``light`` becomes the one for digits or for photographs.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def fit_networks(
     ----------
     data : FoldedData
     parts : sequence of StackPart
-        Of each network its spec, rows, out-of-bag rows and generator.
+        The spec, rows, out-of-bag rows and generator of each network.
     inputs : Inputs
     training : TrainingSettings
     collect : function of a network's number, its weights and a function that scores it on rows
@@ -117,10 +117,10 @@ class Refitted:
     trained : TrainedNetwork
         With its score on the out-of-bag rows.
     training_error : float, optional
-        Of the distinct rows that it was trained on; None in a regression.
+        The error on the distinct rows that it was trained on; None for a regression.
     member : Member, optional
     test : Prediction, optional
-        Of the test rows.
+        The prediction of the test rows.
     out_of_bag : OutOfBagPrediction, optional
     """
 
@@ -143,7 +143,7 @@ def refit(
     Parameters
     ----------
     data, parts, inputs, training
-        As of ``fit_networks``.
+        As for ``fit_networks``.
     X_test : array or DataFrame of shape (n_test, n_features)
         Unscaled test rows.
 
@@ -218,7 +218,7 @@ def room_for(
     ----------
     data : FoldedData
     spec, inputs : NetworkSpec, Inputs
-        Of each network.
+        The spec and inputs of each network.
     training : TrainingSettings
         Its ``memory_bytes`` take the place of what is free.
     n : int

@@ -1,7 +1,7 @@
 """Several networks of one architecture trained as one: a step of all is a few batched products.
 
 A network is a convolution (or none), ReLU, a hidden layer, ReLU and one output for each class,
-trained on cross-entropy; in a regression it has one output, trained on half the squared error.
+trained on cross-entropy; for a regression, it has one output, trained on half the squared error.
 Training is stochastic gradient descent with momentum as in ``torch.optim.SGD``:
 v <- momentum v + gradient, w <- w - learning_rate v. The gradients are written out by hand, so that
 the product that computes a gradient adds it to v at once and never stores it: five passes over the
@@ -74,7 +74,7 @@ class StackedWeights:
             tensor[target].copy_(tensor[source])
 
     def step(self, batch: torch.Tensor) -> None:
-        """Make one step of every network, each on its own batch.
+        """Take one training step for every network, each on its own batch.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class StackedWeights:
         else:
             certainty = self._torch.log_softmax(outputs, 2)
             self.loss.sub_((certainty * truth).sum((1, 2)))
-            # Of softmax and cross-entropy together the gradient is probability less truth.
+            # For softmax and cross-entropy together, the gradient is probability minus truth.
             by_output = certainty.exp_().sub_(truth)
         by_hidden = self._torch.bmm(by_output, w["output.weight"].mT)
         aten.threshold_backward.grad_input(by_hidden, hidden, 0, grad_input=by_hidden)
@@ -142,7 +142,7 @@ def hidden_of(
     ----------
     X : float32 tensor of shape (n_networks, size, n_inputs)
     weight, bias : float32 tensors
-        Of the shapes of ``weight_shapes``, the networks in front.
+        In the shapes of ``weight_shapes``, with the networks as first axis.
     n_pieces : int
         Pieces of the inputs that are multiplied side by side and then added. In one piece the long
         sums of a few rows keep only a few of a GPU's multiprocessors busy: 9 ms in place of 2.5 on
@@ -172,7 +172,7 @@ def by_inputs_of(by_hidden: torch.Tensor, weight: torch.Tensor, n_pieces: int) -
     by_hidden : float32 tensor of shape (n_networks, size, n_hidden)
         Gradients by the hidden units before ReLU.
     weight, n_pieces
-        As of ``hidden_of``.
+        As for ``hidden_of``.
     """
     import torch
 
@@ -228,5 +228,5 @@ def first_weights(
 
 
 def epoch_order(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """The rows in a random order, that of one epoch, as int64."""
+    """The rows in a random order, for one epoch, as int64."""
     return generator.permutation(rows).astype(np.int64)

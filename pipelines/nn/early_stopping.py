@@ -126,14 +126,14 @@ class FlatNetworks:
         return views
 
     def step(self, batch: StackBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Make one step of every network.
+        """Take one training step for every network.
 
         Returns
         -------
         of_drawn : float32 tensor of shape (n_networks,)
-            What the batch adds to the epoch's loss of the drawn rows, before the step.
+            The batch's share of the epoch's loss on the drawn rows, before the step.
         of_left_out : float32 tensor of shape (n_networks, 2)
-            The same of the two halves of the out-of-bag rows.
+            The same for the two halves of the out-of-bag rows.
         """
         torch, w, by = self._torch, self._weights, self._by
         hidden = torch.baddbmm(w["hidden.bias"], batch.X, w["hidden.weight"]).relu_()
@@ -199,7 +199,7 @@ def train_with_early_stopping(
     """Train one network for each part of a stack; see ``pipelines.nn.train.train_stack``.
 
     A network is kept as it was after the last epoch whose out-of-bag loss, measured while the
-    weights moved, was within ``SLACK`` of the least; in a regression, after the epoch of the least.
+    weights moved, was within ``SLACK`` of the least; for a regression, after the best epoch.
     A network without out-of-bag rows is judged by the rows it drew. The epoch is looked for three
     times, by all out-of-bag rows and by each half of them (see ``TrainedNetwork.crossed``), each
     time until ``patience`` epochs have brought no progress.

@@ -55,7 +55,7 @@ class NetworkEstimator(BaseEstimator):
         By default 0.03 for ``table``, 0.08 for ``cnn``, 0.02 for ``conv`` and ``mlp``; for any
         other network 0.03, or 0.003 with ``"adamw"``.
     momentum : float, default 0.9
-        Of stochastic gradient descent; of Adam its first beta. In [0, 1).
+        For stochastic gradient descent; for Adam, its first beta. In [0, 1).
     batch_size, max_epochs, optimizer, schedule, weight_decay, patience
         See ``BaggedNets``. With ``patience``, and always for ``table``, a tenth of the rows is held
         out, and their loss ends the training.
@@ -72,9 +72,9 @@ class NetworkEstimator(BaseEstimator):
     ----------
     weights_ : dict of str to arrays
     scaling_ : FittedScaling
-        Of the features.
+        The scaling of the features.
     target_ : FittedScaling, optional
-        In a regression, of the targets.
+        For a regression, the scaling of the targets.
 
     Notes
     -----
@@ -204,7 +204,7 @@ class NetworkEstimator(BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Class labels; of a regression numbers.
+            Class labels; for a regression, numbers.
 
         Raises
         ------
@@ -253,7 +253,7 @@ class NetworkEstimator(BaseEstimator):
         self.network, self._is_fitted_here = network, True
 
     def learn_targets(self, y: np.ndarray) -> np.ndarray:
-        """Class codes, after ``classes_`` is set; of a regression the targets as float64.
+        """Class codes, after ``classes_`` is set; for a regression, the targets as float64.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     Attributes
     ----------
     target_ : FittedScaling
-        Of the targets.
+        The scaling of the targets.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class Extractor:
         name : str
             "hog", or a network of ``torchvision.models``.
         size : int, optional
-            As the attribute.
+            As for the attribute.
         weights : str, optional
             A file, or "random"; by default a file in the cache of ``torch.hub``.
 
@@ -125,7 +125,7 @@ class Extractor:
         return extractor
 
     def describe(self) -> dict[str, Any]:
-        """All that the features depend on, for ``run.json`` and the name of the cache."""
+        """Everything that the features depend on, for ``run.json`` and the name of the cache."""
         return {
             "name": self.name,
             "size": self.size,

@@ -25,7 +25,7 @@ class Inputs:
     n_classes : int
         0 in a regression, whose networks have one output, the standardised target.
     image_shape : tuple of int, optional
-        (height, width) of gray images, (channels, height, width) of coloured ones; None for a
+        (height, width) of grey images, (channels, height, width) of coloured ones; None for a
         table.
     module : torch.nn.Module, or a function that returns one, optional
         The user's own network, where it was passed as an object and not by name; ``NotNamed`` for

@@ -36,7 +36,7 @@ NOVELTY = ("whitening", "centers")  # arrays of ``FeatureDistance``
 TARGET = ("center", "scale")  # numbers of the target's ``FittedScaling``
 NOVELTY_ROWS = 5000  # training rows, at most, to which ``FeatureDistance`` is fitted
 # The fraction of the covariance that is made equal in all directions: hidden units that never fire
-# would else leave it singular.
+# would otherwise leave it singular.
 SHRINKAGE = 0.01
 
 
@@ -44,7 +44,7 @@ SHRINKAGE = 0.01
 class FeatureDistance:
     """The Mahalanobis distance of features to the nearest class mean [1]_.
 
-    All classes share one covariance, that within the classes.
+    All classes share one covariance, the covariance within the classes.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     outputs : float32 array of shape (n_rows, n_classes)
-        Softmax probabilities; in a regression the target in its units, float64 of shape
+        Softmax probabilities; for a regression, the target in its units, float64 of shape
         (n_rows, 1).
     distance : float32 array of shape (n_rows,)
         See ``FeatureDistance``; NaN for a member without one.
@@ -123,14 +123,14 @@ class Prediction(NamedTuple):
 
 
 class OutOfBagPrediction(NamedTuple):
-    """A member's prediction of its out-of-bag rows: those, about a third, that it did not draw.
+    """A member's prediction of its out-of-bag rows, the third or so that it did not draw.
 
     Attributes
     ----------
     rows : int32 array of shape (n_left_out,)
         Row numbers in the training rows.
     outputs, distance
-        As of ``Prediction``.
+        As for ``Prediction``.
     """
 
     rows: np.ndarray
@@ -146,11 +146,11 @@ class Member:
     ----------
     spec, inputs : NetworkSpec, Inputs
     weights : dict of str to float32 arrays
-        For ``BY_HAND`` of the shapes of ``weight_shapes``; else the state of the module.
+        For ``BY_HAND``, with the shapes of ``weight_shapes``; otherwise the state of the module.
     scaling : FittedScaling or TablePreprocessor
         Applied to rows before the network.
     novelty : FeatureDistance, optional
-        Of its last hidden layer; see ``with_novelty``.
+        The distance in its last hidden layer; see ``with_novelty``.
     target : FittedScaling, optional
         In a regression, the scaling of the targets it was trained on, two numbers.
     """
@@ -165,7 +165,7 @@ class Member:
     def with_novelty(self, X: Any, y: np.ndarray, training: TrainingSettings | None = None) -> Self:
         """The member with a ``FeatureDistance`` fitted to rows that it was trained on.
 
-        In a regression all rows count as one class.
+        For a regression, all rows count as one class.
         """
         subset = slice(None, None, max(1, math.ceil(len(y) / NOVELTY_ROWS)))
         import torch
@@ -391,7 +391,7 @@ class Ensemble:
         Raises
         ------
         InputError
-            The file is missing or damaged, or a network is given that is not that of the members.
+            The file is missing or damaged, or the given network is not the members' network.
         """
         refuse_network(network, path)
         ensemble = read_model_file(

@@ -235,7 +235,7 @@ class _Trainer:
         return {name: tensor.detach()[number] for name, tensor in arrays.items()}
 
     def _epoch(self, learn: Learn, total: torch.Tensor) -> Iterator[float]:
-        """Make the steps of one epoch and add each network's losses to ``total``.
+        """Take the steps of one epoch and add each network's losses to ``total``.
 
         Yields
         ------
@@ -319,7 +319,7 @@ def _optimizer(
     ----------
     weights : dict of str to tensors of shape (n_networks, *shape)
     specs : sequence of NetworkSpec
-        Of each network, or one for all.
+        The spec of each network, or one for all.
     training : TrainingSettings
     records : bool
         Whether steps are recorded as a CUDA graph.

@@ -101,7 +101,7 @@ def outputs_of(
     Parameters
     ----------
     network : torch.nn.Module
-        Of ``network_to_ask``.
+        From ``network_to_ask``.
     weights : dict of str to tensors
         Parameters and buffers.
     rows : tensor of shape (n_rows, n_features)
@@ -256,14 +256,14 @@ class _GroupedLinear(nn.Linear):
 
 
 class GrayToColour(nn.Module):
-    """A network for colour images, applied to gray ones."""
+    """A network for colour images, applied to grey ones."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """The network's outputs for gray images, (n, 1, height, width)."""
+        """The network's outputs for grey images, (n, 1, height, width)."""
         outputs: torch.Tensor = self.network(X.expand(-1, 3, -1, -1))
         return outputs
 
@@ -275,7 +275,7 @@ def _torchvision_network(name: str, inputs: Inputs) -> nn.Module:
             f"{opt('network', name)} needs images, and these rows are a table; use "
             f"{opt('network', 'mlp')}"
         )
-    # Two models have auxiliary outputs, for training on the full ImageNet, and warn where nobody
+    # Two models have auxiliary outputs, for training on the full ImageNet, and warn unless one
     # says how to initialise their weights.
     keywords = {"aux_logits": False, "init_weights": True}
     if name not in ("googlenet", "inception_v3"):
@@ -364,7 +364,7 @@ def refusal_of_rows(spec: NetworkSpec, error: BaseException) -> InputError:
 
 
 def describe_network(spec: NetworkSpec, inputs: Inputs) -> list[str]:
-    """A line for the terminal that says how large a network is.
+    """A line for the terminal that gives the size of a network.
 
     Raises
     ------

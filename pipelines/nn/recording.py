@@ -19,7 +19,7 @@ STEPS_BEFORE = 3  # not recorded, as libraries choose their kernels and allocate
 class RecordedStep:
     """A step that a GPU records and then replays as a whole.
 
-    The first calls run as they are, and on a CPU all of them. Results do not depend on whether the
+    The first calls, and on a CPU all calls, run unrecorded. Results do not depend on whether the
     step is recorded.
 
     Parameters
@@ -41,7 +41,7 @@ class RecordedStep:
             self._stream = torch.cuda.Stream(device)
 
     def __call__(self, *arguments: torch.Tensor) -> Any:
-        """Make the step; the next call overwrites the tensor that it returns."""
+        """Take the step; the next call overwrites the tensor that it returns."""
         if self._stream is None:
             return self._step(*arguments)
         self._n_calls += 1
@@ -55,7 +55,7 @@ class RecordedStep:
         return self._result
 
     def _beside(self, stream: torch.cuda.Stream, arguments: tuple[torch.Tensor, ...]) -> Any:
-        """Make the step on the recording stream, as torch demands before a recording."""
+        """Take the step on the recording stream, as torch demands before a recording."""
         import torch
 
         here = torch.cuda.current_stream()

@@ -42,7 +42,7 @@ class TrainingSettings:
         more than this fraction of it, 0.02 in a regression. Networks for tables end as described in
         ``pipelines.nn.early_stopping``.
     precision : {"fp32", "tf32", "bf16"}
-        Of products on a GPU; a CPU computes in single precision, except with "bf16".
+        The precision of products on a GPU; a CPU computes in single precision, except with "bf16".
     device : {"cpu", "gpu"}
     n_threads : int
         Threads of this process, on a CPU. The last bits of a result may depend on it: a run that is
@@ -53,14 +53,14 @@ class TrainingSettings:
     optimizer : {"sgd", "adamw"} or None
         None trains a network of ``BY_HAND`` by its own rule: conv and mlp with plain stochastic
         gradient descent, table as described in ``pipelines.nn.early_stopping``, where smoothing,
-        decay and patience count, too. Otherwise torch differentiates the network, see
+        decay and patience also count. Otherwise torch differentiates the network, see
         ``pipelines.nn.modules``.
     schedule : {"onecycle", "cosine", "none"}
-        Of the learning rate over all steps; the rate that is set is the highest.
+        The course of the learning rate over all steps; the rate that is set is the highest.
     label_smoothing : float
         The fraction of a label that is spread over all classes.
     weight_decay : float
-        Of all weights except biases and norms; decoupled with "adamw".
+        The decay of all weights except biases and norms; decoupled with "adamw".
     patience : int, optional
         Epochs without a smaller out-of-bag loss after which a network ends and returns to its best
         state; by default all epochs are trained.
@@ -113,9 +113,9 @@ class TrainingSettings:
         n_rows : int
             Training rows; they decide how many epochs the default number of steps takes.
         batch_size, max_epochs, optimizer, schedule, label_smoothing, weight_decay, patience
-            As the attributes; None takes the network's default.
+            As for the attributes; None takes the network's default.
         augment, precision
-            As the attributes.
+            As for the attributes.
         is_regression : bool, default False
         **settings
             Other attributes.

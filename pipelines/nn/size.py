@@ -25,11 +25,11 @@ class Size(NamedTuple):
     Attributes
     ----------
     weights : int
-        Numbers that are fitted.
+        Number of fitted weights.
     floats : int
         Numbers that a step holds for each row of a batch.
     products : int
-        Multiplications of a step for each row.
+        Multiplications per row in a step.
     """
 
     weights: int
@@ -67,7 +67,7 @@ def _measured(spec: NetworkSpec, inputs: Inputs) -> Size:
     floats = [inputs.n_features]
     for module in network.modules():
         if not list(module.children()):
-            # A layer of the user's may return something else than a tensor, which counts as 0.
+            # A layer of the user's may return something other than a tensor, which counts as 0.
             module.register_forward_hook(
                 lambda _, __, outputs: floats.append(getattr(outputs, "numel", int)())
             )
@@ -96,7 +96,7 @@ def training_bytes(
     n_networks : int
         Networks in the stack.
     batch_size : int
-        Rows of a step of each.
+        Rows per step for each network.
     n_rows : int
         Rows of the data set.
     """
@@ -118,7 +118,7 @@ def scoring_rows(spec: NetworkSpec, inputs: Inputs) -> int:
 def predicted_training_seconds(
     spec: NetworkSpec, inputs: Inputs, n_networks: int, batch_size: int, n_rows: int
 ) -> float:
-    """The predicted seconds of training networks in one stack, on one core.
+    """The predicted seconds for training networks in one stack, on one core.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def predicted_training_seconds(
     n_networks : int
         Networks in the stack.
     batch_size : int
-        Rows of a step of each.
+        Rows per step for each network.
     n_rows : int
-        Training rows of each.
+        Training rows of each network.
     """
     size = size_of(spec, inputs)
     of_a_step = PER_PRODUCT * size.products * batch_size + PER_WEIGHT * size.weights + PER_STEP

@@ -20,7 +20,7 @@ OWN = ("conv", "mlp", "table", "cnn")  # our networks; others are torchvision's 
 OF_CONVOLUTION = ("n_conv_layer", "kernel_size")
 WHOLE = (*OF_CONVOLUTION, "n_hidden_layer")
 PARAMETERS = (*WHOLE, "learning_rate", "momentum")
-# Hyper-parameters that a space must name; for the user's own network it may name the others, too.
+# Hyper-parameters that a space must name; for the user's own network it may also name the others.
 WANTED = {
     "conv": PARAMETERS,
     "mlp": PARAMETERS[2:],
@@ -41,7 +41,7 @@ OF_ADAM = LIMITS | {"momentum": (0.0, 0.9999)}  # Adam divides its means by 1 - 
 
 
 def code_of_space(name: str) -> list[str]:
-    """The user's own code that a search space names; a file that is no space is refused later."""
+    """The user's own code that a search space names; a file without a space is refused later."""
     if Path(name).suffix not in (".yaml", ".yml"):
         return []
     try:
@@ -59,7 +59,7 @@ class UniformBounds:
     Attributes
     ----------
     low, high : float
-        Of log10 of the value where ``log10`` is true.
+        Bounds of log10 of the value where ``log10`` is true.
     log10 : bool
     whole : bool
         Whether values are integers.
@@ -91,7 +91,7 @@ class UniformBounds:
         Raises
         ------
         InputError
-            The value is no such range, or beyond the limits.
+            The value is not such a range, or is beyond the limits.
         """
         log = "" if whole else " or {log10: [...]}"
         form = f"a {'whole ' * whole}number{', ' if log else ' or '}[low, high]{log}"
@@ -99,7 +99,7 @@ class UniformBounds:
         log10 = isinstance(value, Mapping) and list(value) == ["log10"] and not whole
         pair = value["log10"] if log10 else value
         pair = pair if isinstance(pair, list) else [pair, pair]
-        number_types = (int,) if whole else (int, float)  # a bool is no number
+        number_types = (int,) if whole else (int, float)  # a bool is not a number
         if len(pair) != 2 or not all(
             type(number) in number_types and math.isfinite(number) for number in pair
         ):
@@ -149,7 +149,7 @@ class NetworkSpec:
     n_hidden_layer : int
         Units of the hidden layer; 0 where the network has none to choose.
     learning_rate, momentum : float
-        Of stochastic gradient descent; for Adam the momentum is its first beta.
+        The rates of stochastic gradient descent; for Adam, the momentum is its first beta.
     n_conv_layer : int
         Channels of the convolution, in ``cnn`` of the first one; 0 where there is none to choose.
     kernel_size : int
@@ -247,7 +247,7 @@ class SearchSpace:
         Raises
         ------
         InputError
-            A key is unknown or missing, or a value is no range.
+            A key is unknown or missing, or a value is not a range.
         """
         if not isinstance(content, Mapping):
             raise InputError(f"{where} must hold lines like 'momentum: [0, 0.9]', got {content!r}")

@@ -37,9 +37,9 @@ class DeviceRows:
     X : float32 or uint8 tensor of shape (n_samples, n_features)
         Scaled, a table standardised on all rows; images for a module are stored as they came.
     targets : float32 tensor of shape (n_samples, n_outputs)
-        One-hot classes; in a regression the targets, standardised on all rows.
+        One-hot classes; for a regression, the targets, standardised on all rows.
     brightest : float
-        The value of white, of images that are stored as they came.
+        The value of white, for images that are stored as they came.
     """
 
     X: torch.Tensor
@@ -112,7 +112,7 @@ def stack_scaling(
 
 @dataclass(frozen=True)
 class TrainedNetwork(Generic[Result]):
-    """What training a network gave.
+    """The result of training a network.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Score:
     loss : float
     seconds : float
     outputs : float32 array of shape (n_rows, n_outputs)
-        Logarithms of probabilities; in a regression standardised targets.
+        Logarithms of probabilities; for a regression, standardised targets.
     """
 
     n_rows: int
@@ -246,7 +246,7 @@ def place_stack(
     ----------
     data : FoldedData
     parts : sequence of StackPart
-        Of one architecture; only modules may differ in learning rate and momentum.
+        Parts of one architecture; only modules may differ in learning rate and momentum.
     inputs : Inputs
     training : TrainingSettings
     n_rows : int
@@ -354,7 +354,7 @@ def brightest_of(X: np.ndarray) -> float:
 def relative_scaling(data: FoldedData, rows: np.ndarray) -> FittedScaling:
     """The map from rows standardised on all rows to rows standardised on ``rows``.
 
-    It removes what the placed rows know of the rows left out, so that nothing leaks from them.
+    It removes the placed rows' knowledge of the rows left out, so that nothing leaks from them.
     """
     whole_scaling = data.placement.get("scaling", partial(data.scaling_for, None))
     part_scaling = data.scaling_for(rows)
@@ -390,7 +390,7 @@ def numbers_of(y: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        They are no numbers, there is only one, a row has several, or they are too far apart or too
+        They are not numbers, there is only one, a row has several, or they are too far apart or too
         close together to be standardised.
     """
     if y.dtype.kind not in "biuf":  # scikit-learn lets text and dates pass

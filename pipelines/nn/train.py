@@ -36,7 +36,7 @@ def train_stack(
     training : TrainingSettings
     collect : function of the index of a part and its weights
         Called when the network has ended. The weights are views of memory that is used again: copy
-        what is to be kept.
+        anything that should be kept.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""The trainings of a run, and what they leave behind: a table of epochs and the best network."""
+"""The trainings of a run, and what they leave: a table of epochs and the best network."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _tested(
 
 
 def _store(folder: Path, problem: TrainingProblem, best: Training, options: Any) -> dict[str, Any]:
-    """Store the best network with its predictions of the test rows: its scores on them."""
+    """Store the best network and its predictions of the test rows; return its scores on them."""
     path = folder / CHECKPOINTS / best.file
     network = _best_network(problem, path, best.seed(options.seed))
     about = {

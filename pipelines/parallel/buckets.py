@@ -27,7 +27,7 @@ class Buckets:
 
     A gradient can arrive twice in a pass, as from ``torch.utils.checkpoint`` with
     ``use_reentrant``. So all sums of the first step begin after the pass. If on any rank a gradient
-    arrived for a bucket whose sum would have begun, those of later steps do so, too.
+    arrived for a bucket whose sum would have begun, the sums of later steps do the same.
 
     Parameters
     ----------

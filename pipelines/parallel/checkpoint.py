@@ -34,7 +34,7 @@ class TrainingProgress:
     epoch, position : int
         The current epoch, counted from 0, and how many of its rows all ranks together have seen.
     loss : float
-        Summed over those rows, each with the weights at the step in which it was seen.
+        The loss summed over those rows, each with the weights at the step in which it was seen.
     seconds : float
         Seconds of training in all epochs; measuring losses is not counted.
     compute, communication, wait : float

@@ -38,7 +38,7 @@ class DeferredStep(NamedTuple):
     operator : torch operator or None
         None if it reads other fake tensors, so that it cannot be replayed.
     arguments, keywords : tuple, dict
-        Of the operator, without the tensor that is changed in place.
+        The operator's arguments, without the tensor that is changed in place.
     view : tuple or None
         Size, stride and offset of the part that is changed; None for the step that creates the
         tensor.
@@ -53,7 +53,7 @@ class DeferredStep(NamedTuple):
     state: torch.Tensor | None
 
     def __call__(self, tensor: torch.Tensor | None = None) -> torch.Tensor:
-        """Replay the step on a tensor on the host, in place: the tensor."""
+        """Replay the step on a tensor on the host, in place; return the tensor."""
         if self.state is not None:
             torch.set_rng_state(self.state)
         if self.view is None:
@@ -187,7 +187,7 @@ def replace_tensor(module: nn.Module, name: str, old: torch.Tensor, new: torch.T
     ----------
     module : torch.nn.Module
     name : str
-        Of the attribute.
+        The name of the attribute.
     old, new : torch.Tensor
         The attribute and its new value.
     """

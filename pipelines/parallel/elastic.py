@@ -97,7 +97,7 @@ def train_on(
     """Train on workers of a cluster; if one dies, continue with those that remain.
 
     A new process group begins at the last step at which all ranks were equal: from the memory of a
-    surviving rank, or else from the last checkpoint on disk. The first one, too, begins with a
+    surviving rank, or else from the last checkpoint on disk. The first one also begins with a
     checkpoint if it finds one.
 
     Parameters
@@ -108,7 +108,7 @@ def train_on(
     plan : TrainingPlan
         ``start`` is replaced in each new process group.
     n_ranks : int
-        At most so many workers train.
+        The most workers that train.
     on_message : function
         Called with what rank 0 sends, and with a message for each restart: the reason, the number
         of ranks before and after, the step it began from, the steps that are done again as far as

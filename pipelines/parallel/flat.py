@@ -25,7 +25,7 @@ class FlatModel:
         Its parameters become views of one float32 vector.
     optimizer : {"sgd", "adamw"}
     momentum : float
-        Of sgd.
+        The momentum of sgd.
     device : str
         torch's name of the device.
 
@@ -89,7 +89,7 @@ class FlatModel:
         return [buffer for buffer in self.buffers.values() if buffer.is_floating_point()]
 
     def step(self, rate: float) -> None:
-        """Make a step of ``torch.optim.SGD`` or ``AdamW`` with this learning rate.
+        """Take a step of ``torch.optim.SGD`` or ``AdamW`` with this learning rate.
 
         It uses their functions: the first step of the classes loads torch's compiler, which is not
         needed here and takes a second of a core in each rank.

@@ -156,7 +156,7 @@ def strategy_of(text: str) -> SyncStrategy:
 
 
 def is_strategy(text: str) -> str | None:
-    """The rule that an option's value breaks, in words; None if it is one or more strategies."""
+    """The rule that an option's value breaks, as text; None if it is one or more strategies."""
     try:
         for strategy in text.split(","):
             strategy_of(strategy)

@@ -37,7 +37,7 @@ class TrainingPlan:
     ----------
     options : TrainingOptions
     seed : int
-        Of first weights, and of the order of the rows.
+        Draws the first weights, and the order of the rows.
     start : bytes or None
         A checkpoint to continue from.
     checkpoint : str
@@ -166,7 +166,7 @@ class Rank:
         return from_bytes(content)
 
     def train(self) -> bytes:
-        """Train to the end: the last checkpoint.
+        """Train to the end; return the last checkpoint.
 
         Messages are of kind ``begun``, ``news`` (the current step), ``epoch`` (a row of the table)
         and ``note``.
@@ -191,7 +191,7 @@ class Rank:
         return self._ended()
 
     def _ended(self) -> bytes:
-        """Write the last checkpoint: its content."""
+        """Write the last checkpoint; return its content."""
         if self._group.rank == 0:
             self._write()
         return to_bytes(*self._point())
@@ -245,7 +245,7 @@ class Rank:
                 self._group.mean(tensor)
 
     def _step(self, batch: RankBatch, step: int) -> None:
-        """Make one step of the optimiser, with this rank's gradient or that of all ranks."""
+        """Take one step of the optimiser, with this rank's gradient or that of all ranks."""
         model, group, n_mine = self._model, self._group, len(batch.rows)
         group.check()  # in a step without a sum nothing else notices that the group was stopped
         shares, always_equal = self._strategy.shares(step), self._strategy.always_equal

@@ -1,4 +1,4 @@
-"""What a run of ``data_parallel`` leaves behind: its files and their schemas."""
+"""What a run of ``data_parallel`` leaves: its files and their schemas."""
 
 from __future__ import annotations
 

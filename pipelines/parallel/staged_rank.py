@@ -256,7 +256,7 @@ class StagedRank(Rank):
                 yield key, tensor
 
     def kept_bytes(self) -> None:
-        """None: the next process group continues from the files of the stages."""
+        """Return None: the next process group continues from the files of the stages."""
 
     def _write_in_time(self) -> None:
         if self._pipeline_number:

@@ -1,4 +1,4 @@
-"""A network as a chain of layers, cut into stages, of which a rank materialises its own alone."""
+"""A network as a chain of layers, cut into stages; a rank materialises only its own stages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def chain_of(module: nn.Module) -> list[nn.Module]:
 
     Modules of ``torch.nn`` other than ``Sequential`` stay whole, and so do modules with hooks. Of
     others the forward pass is traced, in training and in evaluation mode; if the two differ, the
-    module stays whole, too.
+    module also stays whole.
     """
     if any(getattr(module, hooks) for hooks in HOOKS):
         return [module]
@@ -118,7 +118,7 @@ class StagedNetwork:
     make : function
         Builds the network.
     name : str
-        Of the network, in errors.
+        The network's name, in errors.
     n_stages : int
     row : float32 tensor of shape (1, n_inputs)
         Any row; its values are not used.
@@ -131,13 +131,13 @@ class StagedNetwork:
     layers : list of torch.nn.Module
         All layers, without memory for their weights.
     shapes : list of tuple of int
-        Of a row before the first layer, and after each layer.
+        The shape of a row before the first layer, and after each layer.
     n_weights : list of int
-        Of each layer.
+        The number of weights of each layer.
     stages : list of range
         The indices of the layers of each stage.
     n_bytes : list of float
-        Of each stage: its weights with all that is held for them, and the rows in flight.
+        The bytes of each stage: its weights with all that is held for them, and the rows in flight.
 
     Raises
     ------
@@ -187,7 +187,7 @@ class StagedNetwork:
         self.n_bytes = [BYTES * sum(sizes[i] for i in layers) for layers in self.stages]
 
     def lines(self, formation: Formation) -> list[str]:
-        """The lines that the terminal prints of the stages, with warnings."""
+        """The lines that the terminal prints about the stages, with warnings."""
         n_weights = [sum(self.n_weights[i] for i in layers) for layers in self.stages]
         cuts = ", ".join(self._path(self.layers[layers.start]) for layers in self.stages[1:])
         lines = [
@@ -275,7 +275,7 @@ class StagedNetwork:
         return stage
 
     def names_of(self, stage: nn.Module) -> Iterator[tuple[str, str]]:
-        """Of each weight and buffer of a stage, its name in the stage and in the whole network."""
+        """The names of each weight and buffer of a stage, in the stage and in the whole network."""
         for path, module in stage.named_modules():
             for name in tensors_of(module):
                 in_stage, in_network = (
@@ -296,7 +296,7 @@ def staged(
         The optimiser and the batch decide what is held for weights and rows.
     formation : Formation
     seed : int
-        Of the first weights.
+        Draws the first weights.
     """
     row = torch.zeros(1, network.n_inputs)
     n_held = options.kept_at_once(formation)
@@ -306,7 +306,7 @@ def staged(
 def stages_that_fit(
     network: NetworkDescription, options: TrainingOptions, n_bytes: float, n_workers: int
 ) -> int:
-    """The least number of stages of which each fits into a worker's memory.
+    """The least number of stages such that each fits into a worker's memory.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class TrainingProblem:
     Attributes
     ----------
     name : str
-        Of the data.
+        The name of the data.
     task : {"classification", "regression"}
         The loss is cross-entropy or squared error.
     network : NetworkDescription
@@ -146,7 +146,7 @@ class TrainingProblem:
     classes : array of shape (n_classes,) or None
         The labels of the class codes; None in a regression.
     lines : tuple of str
-        What the terminal prints of the data before a run.
+        The lines that the terminal prints about the data before a run.
     notes : tuple of str
         What was noticed when the data were read; a part of ``lines``.
     table : mapping or None
@@ -173,7 +173,7 @@ class TrainingProblem:
 
     @property
     def on_disk(self) -> list[RowsOnDisk]:
-        """Those of the rows that are streamed from disk."""
+        """The rows that are streamed from disk."""
         parts = (self.train, self.validation, self.test)
         return [rows["X"] for rows in parts if isinstance(rows["X"], RowsOnDisk)]
 
@@ -313,7 +313,7 @@ def approximator(n_rows: int, validation: float, seed: int) -> TrainingProblem:
     validation : float
         The fraction that is held out.
     seed : int
-        Of the points.
+        Draws the points.
 
     Returns
     -------
@@ -403,19 +403,19 @@ def load_rows(
     Parameters
     ----------
     name : str
-        Of a data set, or the path of a table or a folder of images.
+        The name of a data set, or the path of a table or a folder of images.
     network, hidden : str, tuple of int
         See ``NetworkDescription``.
     task : {"classification", "regression"} or None
-        Of a table; None decides by the values of its target.
+        The task of a table; None decides by the values of its target.
     target : str or None
         The target column of a table.
     limit : int or None
-        At most so many rows to train on and hold out.
+        The most rows to train on and hold out.
     test_size, validation : float
         Fractions of the rows for the test, and of the others for the validation.
     seed : int
-        Of both splits.
+        Draws both splits.
     reading : Reading
         How a table is read.
     **settings
@@ -484,7 +484,7 @@ def load_rows(
 
 
 def fitted_on_disk(X: Any, train_rows: np.ndarray) -> list[str]:
-    """Fit the preparation of X if it is a table on disk: a line that says on how many rows."""
+    """Fit the preparation of X if it is a table on disk; return a line that gives its rows."""
     if not isinstance(X, RowsOnDisk) or not isinstance(X.store, TableStore):
         return []
     n = X.store.fit(X.rows[train_rows])

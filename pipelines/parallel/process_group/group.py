@@ -223,7 +223,7 @@ class ProcessGroup:
         """Leave the group, from any thread: the next collective or ``check`` raises.
 
         The connections close as soon as no collective of this rank uses them. The other ranks
-        notice that at once, and their collectives raise, too.
+        notice that at once, and their collectives also raise.
         """
         self._broken.set()
         for part in self._parts:

@@ -87,7 +87,7 @@ class Meeting(NamedTuple):
     device : str
         torch's name of the device.
     threads : int
-        Of each rank.
+        Threads of each rank.
     """
 
     token: str
@@ -203,13 +203,13 @@ def run_process_group(
     shared : object
         Scattered to the workers; large, and the same for all process groups of a run.
     argument : object
-        The same for all ranks of this process group; scattered, too.
+        The same for all ranks of this process group; also scattered.
     on_message : function
         Called in this thread with each message of rank 0.
     device : str, default "cpu"
         torch's name of the device.
     threads : int, default 1
-        Of each rank.
+        Threads of each rank.
 
     Returns
     -------
