@@ -1,4 +1,4 @@
-"""A ``PathSVC`` fitted by another backend than the path solver on a CPU."""
+"""A ``PathSVC`` fitted by a backend other than the path solver on a CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BackendSVC(ClientMixin, PathSVC):
         A name in ``BACKENDS``, and the device.
     client : distributed.Client or None
         Fits are made on one of its workers, so that this process does not take hold of a GPU that
-        a worker uses; None to fit in this process. It is not pickled.
+        a worker uses; None to fit in this process. The client is not pickled.
     """
 
     backend: tuple[str, str] = ("path", "cpu")
@@ -71,7 +71,7 @@ def fit_parts(
     gamma: float,
     settings: Settings,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A task: fit rows that are on the host by a backend.
+    """Fit rows on the host by a backend, as a task.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Compilation with numba, and the cache of what it compiles.
 
-numba's own cache looks at a function's own file alone, and lets every process compile the same;
-here the digest of all sources of the folders decides, and one process compiles for all.
+numba's own cache checks only a function's own file, and lets every process compile the same
+function; here the digest of all sources in the folders decides, and one process compiles for all.
 """
 
 import fcntl
@@ -33,8 +33,8 @@ NO_NAN = ("nnan", "nsz", "contract")
 def integers(first: int, last: int) -> list[int]:
     """Integers from ``first`` to before ``last``, as constants of compiled functions.
 
-    They are numpy's: of a Python integer that is known at compile time numba would compile the
-    function called with it once more, for that value alone.
+    They are numpy integers: for a Python integer that is known at compile time, numba would compile
+    the function called with it once more, for that value alone.
     """
     return list(np.arange(first, last))
 
@@ -69,7 +69,7 @@ class _Announcement(Listener):
             self._timer.start()
 
     def on_end(self, event: Event) -> None:
-        """Stop the timer, so that nothing is said of what took less."""
+        """Stop the timer, so that nothing is said about shorter compilations."""
         if not str(event.data["dispatcher"].py_func.__module__).startswith("pipelines."):
             return
         self._depth -= 1
@@ -94,10 +94,10 @@ def compiled(*fastmath: str, inner: bool = False) -> Callable[[_Function], _Func
     Parameters
     ----------
     *fastmath : str
-        LLVM's names of what floating-point operations may assume; none for IEEE 754.
+        LLVM's names for what floating-point operations may assume; none for IEEE 754.
     inner : bool, default False
-        Only compiled functions call it: no wrapper for Python is made, and without ``fastmath``
-        of its own it is inlined in its callers.
+        Whether only compiled functions call it: no wrapper for Python is made, and without
+        ``fastmath`` of its own it is inlined into its callers.
     """
     compile_later: Callable[[_Function], _Function] = njit(
         nogil=True,
@@ -135,8 +135,8 @@ def _load(cache: Any, signature: Any, target: Any) -> Any:
 def cached_with(function: _Function, *folders: Path, variant: tuple[Any, ...] = ()) -> _Function:
     """Cache a compiled function on disk until a source in ``folders`` changes.
 
-    numba looks at the function's own file alone. After an update that changes only a file it
-    inlines from, it would load code that still holds the old function.
+    numba checks only the function's own file. After an update that changes only a file from which
+    functions are inlined, it would load code that still holds the old function.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ class _Lock(threading.local):
 class _OneCompiler:
     """Lets one process compile a function, and the others load what it has compiled.
 
-    Workers of a host start together, and each would compile the same for a minute. A process that
-    finds nothing on disk takes a lock, looks again, and holds the lock until its own result is on
-    disk. If everything is on disk nobody takes the lock.
+    Workers on a host start together, and each would compile the same functions for a minute. A
+    process that finds nothing on disk takes a lock, looks again, and holds the lock until its own
+    result is on disk. If everything is on disk, no process takes the lock.
     """
 
     def __init__(self, function: Any, cache: Any) -> None:
@@ -207,8 +207,8 @@ class _OneCompiler:
 def _locked(path: Path) -> IO[bytes] | None:
     """Open and lock a file; the system unlocks it if this process dies.
 
-    None if that is not possible, as on a file system without locks, or takes too long: then this
-    process compiles, too.
+    Returns None if that is not possible, for example on a file system without locks, or takes too
+    long; this process then compiles as well.
     """
     started = time.monotonic()
     try:
@@ -232,7 +232,7 @@ def _locked(path: Path) -> IO[bytes] | None:
 
 def _unlock(file: IO[bytes]) -> None:
     with suppress(OSError), file:
-        # Not left to close(): a process that was forked meanwhile has the file open, too.
+        # Not left to close(): a process that was forked meanwhile also has the file open.
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
@@ -263,9 +263,9 @@ def _say_no_files(why: str) -> None:
 def kept_by_arguments(make: Callable[..., _Function]) -> Callable[..., _Function]:
     """Call ``make`` once for each set of arguments, with a file on disk for each.
 
-    numba identifies a compiled function by its code and what that closes over, not by options of
-    the compiler: two kernels that differ only in the registers of a thread would share one file,
-    and the second would be loaded as the first.
+    numba identifies a compiled function by its code and the values it closes over, not by options
+    of the compiler: two kernels that differ only in the registers per thread would share one file,
+    and the first would be loaded in place of the second.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def solver_packages(name: str) -> tuple[str, ...]:
 
 
 def load_backend(name: str, device: str) -> Backend:
-    """The backend of this name for ``"cpu"`` or ``"gpu"``; imports its file."""
+    """The backend with this name for ``"cpu"`` or ``"gpu"``; imports its file."""
     if name not in BACKENDS:
         return _other_backend(name)
     backend: Backend = importlib.import_module(BACKENDS[name][device].module).BACKEND
@@ -66,7 +66,7 @@ def resolve_backend(name: str, device: str) -> str:
     Parameters
     ----------
     name : str
-        ``"auto"``, a name in ``BACKENDS``, or that of another package's entry point.
+        ``"auto"``, a name in ``BACKENDS``, or the name of another package's entry point.
     device : {"cpu", "gpu"}
 
     Raises

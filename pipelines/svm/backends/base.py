@@ -36,11 +36,11 @@ class Work:
         ``Cs`` ascending.
     settings : Settings
     decisions : bool
-        Whether decision values are predicted, too.
+        Whether to predict decision values as well.
     sample_weight : float array of shape (n_samples,) or None
         Factors of C; only the path backend on a CPU accepts them.
     placement : Placement
-        Where a backend keeps what further work on the same rows can share.
+        Where a backend keeps the data that further work on the same rows can share.
     key : hashable
         Identifies these rows and splits in ``placement``.
     """
@@ -84,16 +84,16 @@ class Backend(ABC):
         Fit or Progress
             Each fit as soon as it is ready, and progress in between. Candidates are numbered
             gamma by gamma, and C by C within a gamma; splits as in ``work``. The predictions are
-            ``predict``, class codes, and with ``work.decisions`` ``decision_function``, in the
-            form of ``SVC.decision_function``, or a column for each pair with
-            ``Settings.pair_values``.
+            ``predict``, class codes, and, with ``work.decisions``, ``decision_function``, in the
+            form of ``SVC.decision_function`` or, with ``Settings.pair_values``, a column for each
+            pair.
         """
 
     @abstractmethod
     def fit_parts(
         self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fit one model on all rows: its numbers, in the form of ``KernelMachine``.
+        """Fit one model on all rows; return its numbers in the form of ``KernelMachine``.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Backend(ABC):
 class OneByOne(Backend):
     """A backend that fits one cell after the other, each by an estimator.
 
-    It has to provide ``fit``, ``summarize`` and ``parts``.
+    A subclass has to provide ``fit``, ``summarize`` and ``parts``.
     """
 
     def fit_cells(self, work: Work) -> Iterator[Fit | Progress]:
@@ -127,7 +127,7 @@ class OneByOne(Backend):
             yield Progress(n_done / len(cells))
 
     def _fit_cell(self, fit: Fit, work: Work, C: float, gamma: float) -> None:
-        """Fit a cell and write predictions, or why there are none, to ``fit``."""
+        """Fit a cell and write its predictions, or why there are none, to ``fit``."""
         train, validation = work.splits[fit.split]
         try:
             X_train = work.X[to_device(train, self.device)]
@@ -166,7 +166,7 @@ class OneByOne(Backend):
 
     @abstractmethod
     def summarize(self, fitted: Any) -> tuple[int, int, bool]:
-        """Numbers of support vectors and of iterations of a fit, and whether it converged."""
+        """The numbers of support vectors and iterations of a fit, and whether it converged."""
 
     @abstractmethod
     def parts(self, fitted: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

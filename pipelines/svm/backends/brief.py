@@ -19,10 +19,11 @@ IMPLEMENTATION, REASON = "scikit-learn", "the path solver takes longer to begin"
 
 
 class BriefBackend(SklearnBackend):
-    """``SVC`` at first, and the path solver for the remaining cells if that takes too long.
+    """``SVC`` first, then the path solver for the remaining cells if ``SVC`` takes too long.
 
     How long a fit takes is not known beforehand: some data need a million iterations at a large C.
-    Iterations are counted, not seconds, so that a run repeated has every fit by the same solver.
+    Iterations are counted, not seconds, so that a repeated run has every fit made by the same
+    solver.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class BriefBackend(SklearnBackend):
             yield Progress(len(done) / len(cells))
         if len(done) == len(cells):
             return
-        from pipelines.svm.backends.path import BACKEND as PATH  # numba, too
+        from pipelines.svm.backends.path import BACKEND as PATH  # imports numba as well
 
         for item in PATH.fit_cells(work):
             if not isinstance(item, Fit) or (item.candidate, item.split) not in done:
@@ -71,13 +72,13 @@ class BriefBackend(SklearnBackend):
         return PATH.fit_parts(X, y, C, gamma, settings)
 
     def fit(self, X: np.ndarray, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        """See ``OneByOne.fit``; a fit that uses up the remaining iterations is not converged."""
+        """See ``OneByOne.fit``; a fit that uses up the remaining iterations has not converged."""
         n_classes = len(np.unique(y))
         of_pairs = settings.decision == "ovo" or n_classes == 2
         n_problems = n_classes * (n_classes - 1) // 2 if of_pairs else n_classes
         n_rows = 2 * len(y) // n_classes if of_pairs else len(y)
         step_seconds = iteration_seconds(n_rows)
-        limit = max(1, int(self.seconds_left / step_seconds / max(1, n_problems)))  # of a problem
+        limit = max(1, int(self.seconds_left / step_seconds / max(1, n_problems)))  # per problem
         fitted = super().fit(X, y, C, gamma, replace(settings, max_iter=limit))
         _, n_iterations, converged = self.summarize(fitted)
         self.seconds_left = self.seconds_left - step_seconds * n_iterations if converged else 0.0

@@ -1,8 +1,8 @@
 """``--solver cuml``: ``cuml.svm.SVC`` on a GPU, one fit for each binary problem of a cell.
 
 The only file that knows cuml. A multi-class ``cuml.svm.SVC`` (26.10) copies the data to the host
-and back for each of its binary problems. Here these are fitted one by one, from rows that are on
-the device already.
+and back for each of its binary problems. Here the problems are fitted one by one, from rows that
+are already on the device.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FittedProblems:
     ----------
     classes_ : array of shape (n_classes,)
     binary : list of cuml.svm.SVC
-        One for each problem; positive decision values for its first class.
+        One for each problem; its decision values are positive for the problem's first class.
     rows : list of int arrays
         The training rows of each problem.
     decision : {"ovo", "ovr"}
@@ -66,8 +66,8 @@ class CumlBackend(OneByOne):
             free_unused()  # GPU memory grew with each SVC in long runs
 
     def fit(self, X: Any, y: np.ndarray, C: float, gamma: float, settings: Settings) -> Any:
-        # Imported here: a process that only plans a run imports this file, and to import cuml
-        # takes hold of a GPU.
+        # Imported here: a process that only plans a run imports this file, and importing cuml takes
+        # hold of a GPU.
         from cuml.svm import SVC
 
         classes, codes = np.unique(y, return_inverse=True)
@@ -99,7 +99,7 @@ class CumlBackend(OneByOne):
             for svc, rows in zip(fitted.binary, fitted.rows, strict=True)
         ]
         iterations = [int(np.sum(to_host(svc.n_iter_))) for svc in fitted.binary]
-        # cuml's fit_status_ is always 0: only an iteration count at the limit tells that a fit did
+        # cuml's fit_status_ is always 0: only an iteration count at the limit shows that a fit did
         # not converge. Without a limit cuml stops silently after 100 n iterations, or after 1000
         # without progress.
         limit = fitted.binary[0].max_iter

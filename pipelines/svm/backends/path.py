@@ -57,7 +57,7 @@ class PathBackend(Backend):
         first_use.compile_here()
         if work.settings.n_landmarks:
             return self.solve_on_landmarks(work)
-        from pipelines.svm.cpu.path import solve_path  # numba, too
+        from pipelines.svm.cpu.path import solve_path  # imports numba as well
 
         cache = work.placement.latest(PRODUCTS, (work.settings.kernel, work.key), dict)
         return solve_path(
@@ -109,7 +109,7 @@ def _in_form(fit: Fit, work: Work, n_classes: int) -> Predictions:
     predictions = dict(fit.predict.by_method)
     if work.decisions:
         values, settings = predictions.pop("problem_values"), work.settings
-        # Of two classes, a positive value means the second, as in SVC.
+        # With two classes, a positive value means the second, as in SVC.
         if not settings.pair_values or n_classes == 2:
             values = class_values(values, n_classes, settings.decision)
         predictions["decision_function"] = values

@@ -29,7 +29,7 @@ class PathCudaBackend(PathBackend):
             work.gammas,
             work.Cs,
             [work.splits[number] for number in work.numbers],
-            **(vars(work.settings) | {"memory_bytes": None}),  # what is free
+            **(vars(work.settings) | {"memory_bytes": None}),  # all that is free
             return_decisions=work.decisions,
         ):
             if isinstance(item, Fit):

@@ -34,7 +34,7 @@ class SklearnBackend(OneByOne):
         if settings.decision == "ovr" and len(np.unique(y)) > 2:
             svc = OneVsRestClassifier(svc)
         with warnings.catch_warnings():
-            # The status of the row says it: "not converged".
+            # The status of the row says so: "not converged".
             warnings.simplefilter("ignore", ConvergenceWarning)
             return svc.fit(X, y)
 
@@ -42,7 +42,7 @@ class SklearnBackend(OneByOne):
         svcs = getattr(fitted, "estimators_", [fitted])
         n_support = len(np.unique(np.concatenate([svc.support_ for svc in svcs])))
         n_iterations = int(sum(np.sum(svc.n_iter_) for svc in svcs))
-        # oneDAL's fit_status_ is always 0; only an iteration count at the limit tells it.
+        # oneDAL's fit_status_ is always 0; only an iteration count at the limit shows it.
         converged = all(
             svc.fit_status_ == 0 and (svc.max_iter == -1 or np.max(svc.n_iter_) < svc.max_iter)
             for svc in svcs

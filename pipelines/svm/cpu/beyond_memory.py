@@ -1,7 +1,7 @@
-"""Binary problems of so many rows that their kernel does not fit in memory.
+"""Binary problems with so many rows that their kernel does not fit in memory.
 
-The path is that of ``walk``. An inner solve needs the small kernel of its working set, and the
-residuals of all rows need the kernel rows of the multipliers that changed (decomposition).
+The path is the same as in ``walk``. An inner solve needs the small kernel of its working set, and
+the residuals of all rows need the kernel rows of the multipliers that changed (decomposition).
 
 References
 ----------
@@ -52,7 +52,7 @@ class KernelRows:
 
     A row that was dropped and is computed again is the same to the last digit: products are
     computed in float64, so that their rounding to float32 does not depend on which rows are
-    computed together.  Residuals that were updated with rows that differ would drift.
+    computed together.  Residuals updated with differing rows would drift.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class KernelRows:
         return columns
 
     def _fetch(self, rows: np.ndarray) -> np.ndarray:
-        """Load rows, at most ``capacity``, into the store; their slots in it."""
+        """Load at most ``capacity`` rows into the store; returns their slots in it."""
         self._now += 1
         occupied_slots = self._slot[rows]
         self._used[occupied_slots[occupied_slots >= 0]] = self._now
@@ -209,7 +209,7 @@ def _solve_one_C(
 
 
 def largest_working_set(n: int, memory_bytes: int) -> int:
-    """The size of a working set whose kernel takes an eighth of the memory at most."""
+    """The size of a working set whose kernel takes at most an eighth of the memory."""
     return int(min(n, 4096, max(32, np.sqrt(memory_bytes / 32))))
 
 
@@ -222,18 +222,18 @@ def walk_rows(
     limit: int,
     out: Path,
 ) -> tuple[int, int]:
-    """Walk along C like ``walk``, with kernel rows in the place of a kernel.
+    """Walk along C like ``walk``, with kernel rows in place of a kernel.
 
     Parameters
     ----------
     source : KernelRows, of the problem's rows
     largest : int
-        The most rows of a working set.
+        The most rows in a working set.
     problem_data, Cs, tol, limit, out : as for ``walk``
 
     Returns
     -------
-    solved, single : int, as ``walk``
+    solved, single : int, as for ``walk``
     """
     (state, numbers), members = new_state(problem_data, Cs[0]), _Members(source, largest)
     solved = walk_on(
@@ -285,7 +285,7 @@ def _pulls(
 def open_rows(
     rows: np.ndarray, kernel: Kernel, resources: Resources, starts: np.ndarray, weights: np.ndarray
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of rows whose kernel does not fit: its rows are cached in 5/8 of the memory.
+    """``OpenKernel`` for rows whose kernel does not fit: its rows are cached in 5/8 of the memory.
 
     Parameters
     ----------

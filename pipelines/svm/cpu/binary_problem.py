@@ -13,9 +13,9 @@ from pipelines.svm.compiled import integers
 
 # Rows of ``problem_data``, float64 (5, n), or (3, n) for a walk that starts from multipliers of 0.
 #
-# Y : the linear term of the dual objective: a label, +1 or -1, or in a regression an edge of the
+# Y : the linear term of the dual objective: a label, +1 or -1, or, in a regression, an edge of the
 #     tube around a target
-# SIDE : +1 where a multiplier is at least 0, -1 where it is at most 0; of a classifier the labels
+# SIDE : +1 where a multiplier is at least 0, -1 where it is at most 0; for a classifier, the labels
 # WEIGHT : times C it bounds a multiplier; 0 keeps a row out of training, while its residual is
 #     still updated.  Each side needs a weight above 0.
 # PULL_FIRST, PULL_SECOND : the kernel times the weights, over the rows of each side
@@ -41,7 +41,7 @@ OLD_RESIDUAL, OLD_BETA, TRIAL_RESIDUAL, TRIAL, FACTORS = integers(6, 11)
 # MEMBERS, PLACE : the working set, and the position of each row in it, or -1
 EAGER, CHANGED, CHOSEN, MEMBERS, PLACE = integers(0, 5)
 
-# Initial values of counts, of their type in compiled functions.
+# Initial values of counts, with the type they have in compiled functions.
 ZERO, ONE = integers(0, 2)
 
 

@@ -1,4 +1,4 @@
-"""Products of all rows in half the memory: one block for every two classes, for all gammas."""
+"""Products of all rows in half the memory: one block for each pair of classes, for all gammas."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _transpose(source: np.ndarray, target: np.ndarray) -> None:
 
 
 class ClassProducts:
-    """What ``shared_products`` of all rows would hold, in half the memory.
+    """The values that ``shared_products`` of all rows would hold, in half the memory.
 
-    Of the two blocks of a pair of classes, which are each other's transpose, one is kept.
+    The two blocks of a pair of classes are each other's transpose; only one is kept.
 
     Parameters
     ----------

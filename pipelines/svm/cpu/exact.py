@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 4096
 def _products_of(
     columns: np.ndarray, rows: np.ndarray, of_distances: bool, out: np.ndarray, at: np.ndarray
 ) -> None:
-    """Write squared distances or inner products of some rows with all to ``out``.
+    """Write squared distances or inner products of some rows with all rows to ``out``.
 
     They are summed feature by feature, so that they are exactly symmetric, and the same to the
     last digit whichever rows are computed together.
@@ -63,15 +63,15 @@ class ExactRows:
     most_bytes : int
         Bytes for the rows that are kept.
     store : float64 array, optional
-        The memory of another gamma, to use again.
+        The memory of another gamma, to be used again.
     products : (float64 array of shape (n, n), bool array of shape (n,)), optional
-        Products of all pairs of rows, and of which rows they are computed; all gammas share them.
+        Products of all pairs of rows, and whether each row's are computed; all gammas share them.
 
     Attributes
     ----------
     store : float64 array of shape (most rows, n)
     slot : int64 array of shape (n,)
-        In which row of ``store`` a row is, or -1.
+        The row of ``store`` that holds each row, or -1.
     diagonal : float64 array of shape (n,)
     """
 
@@ -95,7 +95,7 @@ class ExactRows:
         self.diagonal = _apply(squared_norms, kernel)
 
     def hold(self, row_numbers: np.ndarray) -> bool:
-        """Load rows, distinct numbers, into the store; whether there was room for all of them."""
+        """Load rows, of distinct numbers, into the store; returns whether all of them had room."""
         with self._guard:
             missing = row_numbers[self.slot[row_numbers] < 0]
             first, last = self._n_held, self._n_held + missing.size
@@ -128,7 +128,7 @@ class ExactKernel:
     n_threads : int
         How many walks run at once.
     cache : dict, optional
-        Holds memory and products for all gammas: to write memory again is faster than to fill
+        Holds memory and products for all gammas: writing to used memory is faster than filling
         fresh pages.
     """
 
@@ -149,8 +149,8 @@ class ExactKernel:
     def of(self, row_numbers: np.ndarray | None) -> ExactRows:
         """The kernel of some rows, for one walk; None for all rows.
 
-        All walks share that of all rows. If it does not fit in memory each walk has its own, so
-        that what a walk can hold, and with it its result, does not depend on the others.
+        All walks share the kernel of all rows. If it does not fit in memory, each walk has its own,
+        so that the rows a walk can hold, and with them its result, do not depend on the others.
         """
         if row_numbers is not None or 8 * len(self._rows) ** 2 > self._memory_bytes:
             rows = self._rows if row_numbers is None else self._rows[row_numbers]
@@ -177,7 +177,7 @@ class ExactKernel:
     def between(self, row_numbers: np.ndarray, other_numbers: np.ndarray) -> np.ndarray:
         """Kernel values of some rows with others, float64 (m, n).
 
-        Of ``rbf`` these are values themselves, unlike those of ``ExactRows``, which are less by 1.
+        For ``rbf`` these are the values themselves; those of ``ExactRows`` are smaller by 1.
         """
         features = np.asarray(self._rows[row_numbers], np.float64)
         values = np.empty((len(features), len(other_numbers)))

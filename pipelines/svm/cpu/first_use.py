@@ -20,18 +20,19 @@ from socket import gethostname
 # An environment variable; "now" compiles at once, in the process that first needs the solver.
 SWITCH = "PLEASINGLY_COMPILE"
 SOLVER = "pipelines.svm.cpu.walk"  # imported by a process that has started the solver
-# What a fit with scikit-learn and its scoring take at least: seconds for itself, for a pair of rows
-# and for each feature of a pair. Measured from 200 to 5,000 rows of breast cancer, digits, MNIST.
+# The least that a fit with scikit-learn and its scoring take: seconds for the fit itself, for each
+# pair of rows, and for each feature of a pair. Measured from 200 to 5,000 rows of breast cancer,
+# digits, MNIST.
 PLAIN_SECONDS, PAIR_SECONDS, FEATURE_SECONDS = 3e-3, 2e-8, 2e-10
 # An iteration of LIBSVM, and what each row adds: measured from 300 to 1,500 noisy rows.
 ITERATION_SECONDS, ROW_SECONDS = 4e-7, 1e-9
-# Until the solver can start: numba and the solver's code are loaded from disk, or compiled. A
-# search of two classes needs 8 CPU seconds of compilation, one of hard problems 12.
+# Seconds until the solver can start: numba and the solver's code are loaded from disk, or compiled.
+# A search of two classes needs 8 CPU seconds of compilation, one of hard problems 12.
 LOAD_SECONDS, COMPILE_SECONDS = 0.35, 10.0
 
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER, FOLDER.parent  # compiled code depends on these folders, see ``svm.compiled``
-# If these are compiled the rest is: the walk, pairs of few rows, Newton's method.
+# If these are compiled, so is the rest: the walk, pairs of few rows, Newton's method.
 ENTRIES = "walk.walk_easily", "small_pairs._walk_pairs", "newton._steps"
 LOCK = "background.lock"  # held by the process that compiles until it ends
 PROGRAM = """
@@ -46,12 +47,12 @@ _processes = list[subprocess.Popen[bytes]]()
 
 
 def svc_seconds(n_rows: int, n_features: int) -> float:
-    """CPU seconds that ``SVC`` takes at least for a fit and its scoring."""
+    """The least CPU seconds that ``SVC`` takes for a fit and its scoring."""
     return PLAIN_SECONDS + n_rows**2 * (PAIR_SECONDS + n_features * FEATURE_SECONDS)
 
 
 def iteration_seconds(n_rows: int) -> float:
-    """CPU seconds of an iteration of LIBSVM on a problem of so many rows."""
+    """CPU seconds of one LIBSVM iteration on a problem with so many rows."""
     return ITERATION_SECONDS + n_rows * ROW_SECONDS
 
 
@@ -68,7 +69,7 @@ def seconds_to_start() -> float:
 
 
 def is_compiled() -> bool:
-    """Whether code of these sources is on disk; code for another type of CPU counts, too."""
+    """Whether code of these sources is on disk; code for another type of CPU also counts."""
     stamp = "".join(map(_digest, SOURCES)).encode()
     tag = f"py{sys.version_info[0]}{sys.version_info[1]}"
     return all(
@@ -123,7 +124,7 @@ def compile_meanwhile() -> None:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {SWITCH: "now"},
-                pass_fds=(lock.fileno(),),  # the lock is the process's, too
+                pass_fds=(lock.fileno(),),  # the process shares the lock
                 process_group=0,  # Ctrl-C is not for it; its niceness is among this session's
             )
             _processes.append(process)
@@ -141,8 +142,8 @@ def compile_meanwhile() -> None:
 def compile_here() -> None:
     """End a background compilation on this host, as this process now has to compile itself.
 
-    It would wait for the other's lock, and with all cores busy the other's low priority leaves it
-    next to no time. What that has compiled so far stays on disk.
+    This process would wait for the other's lock, and with all cores busy the other's low priority
+    leaves it next to no time. Whatever the other has compiled so far stays on disk.
     """
     if not may_wait():
         return

@@ -87,7 +87,7 @@ def fit_path(
     sample_weight : float array of shape (n,), optional
         Factors of C, at least 0.
     may_be_brief : bool, default True
-        Whether ``SVC`` may fit it if the path solver would take longer to start.
+        Whether ``SVC`` may fit the model if the path solver would take longer to start.
     **form
         Fields of ``Settings``, as for ``solve_path``.
 
@@ -98,7 +98,7 @@ def fit_path(
     Raises
     ------
     ValueError
-        Values of ``X`` are too large, or ``y`` holds one class.
+        Values of ``X`` are too large, or ``y`` holds only one class.
     """
     X, settings = np.asarray(X), Settings(**form)
     check_size(X, gamma)

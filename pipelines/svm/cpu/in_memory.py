@@ -1,4 +1,4 @@
-"""Binary problems from the kernel of all rows, or of a pair's, in memory."""
+"""Binary problems solved from a kernel in memory, of all rows or of a pair's rows."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +27,7 @@ def _open_whole(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of a whole kernel; the pool's threads compute its sums over classes."""
+    """``OpenKernel`` for a whole kernel; the pool's threads compute its sums over classes."""
     n = len(kernel)
     pulls = np.empty((len(weights), len(starts) - 1, n))
     step = max(1, (1 << 19) // (4 * n))
@@ -47,7 +47,7 @@ def open_block(
     starts: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[Walker, np.ndarray]:
-    """``OpenKernel`` of some rows of ``source``, copied to a contiguous block.
+    """``OpenKernel`` for some rows of ``source``, copied to a contiguous block.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def solve_in_memory(
 ) -> Iterator[tuple[int, Found] | Progress]:
     """Solve every problem on every fold, from the kernel of all rows; see ``solve_by_fold``.
 
-    Of two classes nothing is copied: the rows that a fold leaves out stay in the problem with a
+    With two classes, nothing is copied: the rows that a fold leaves out stay in the problem with a
     bound of 0. Their decision values come for free, and the folds share the sums over classes and
     the kernel rows in double precision.
 
@@ -88,8 +88,8 @@ def solve_in_memory(
     ----------
     kernel : float32 array of shape (n, n)
     exact : ExactKernel or None
-        The same in double precision, computed on demand; None for a kernel that is not positive
-        definite.
+        The same kernel in double precision, computed on demand; None for a kernel that is not
+        positive definite.
     search : PathSearch
     out : Solutions
         Output.
@@ -124,8 +124,8 @@ def solve_in_memory(
 
     if out.pairs.dtype == np.float64 and has_small_pairs(search):
         class_ranges = shares_of_classes(search, resources.n_threads)
-        # A number below 0 in the place of a problem's: an index of ``class_ranges``, whose pairs
-        # are solved in one call.
+        # A number below 0 in place of a problem's is an index of ``class_ranges``, whose pairs are
+        # solved in one call.
         jobs: list[Job] = [[(-n, f)] for f in search.folds for n in range(len(class_ranges), 0, -1)]
     else:
         numbers = longest_first(search.layout, search.problems)

@@ -12,8 +12,8 @@ import numpy as np
 from pipelines.svm.distances import PIECE_BYTES, finish_distances, single_will_do
 from pipelines.svm.kernel import Kernel, raise_to
 
-# Up to this many multiplications the products are computed in float64, which takes twice as long
-# as float32 and is still a short time.
+# Up to this many multiplications the products are computed in float64, which takes twice as long as
+# float32 but is still short.
 _FLOAT64_PRODUCTS = 2e10
 
 # Rows of a block of products that one thread computes.
@@ -23,7 +23,7 @@ _BLOCK_ROWS = 1024
 def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None) -> np.ndarray:
     """Rows ready for ``shared_products``: contiguous, float32 or float64, in ``order``.
 
-    For ``rbf`` their mean is subtracted first, see ``distances``.
+    For ``rbf``, their mean is subtracted first, see ``distances``.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def prepare_rows(X: np.ndarray, kernel: Kernel, order: np.ndarray | None = None)
     """
     if kernel.is_given:
         matrix = X if order is None else X[np.ix_(order, order)]
-        return np.ascontiguousarray((matrix + matrix.T) / 2)  # no hair's breadth from symmetric
+        return np.ascontiguousarray((matrix + matrix.T) / 2)  # exactly symmetric
     n, n_features = X.shape
     large = float(n) * n * n_features > _FLOAT64_PRODUCTS
     if kernel.of_distances:
@@ -62,8 +62,8 @@ def shared_products(rows: np.ndarray, kernel: Kernel, pool: Executor | None = No
 
     Returns
     -------
-    float32 array of shape (n, n); of distances the diagonal is exactly 0 and equal
-    rows are at distance 0
+    float32 array of shape (n, n); for distances, the diagonal is exactly 0 and equal rows are at
+    distance 0
     """
     if kernel.is_given:
         return rows.astype(np.float32)
@@ -151,7 +151,7 @@ def kernel_values(
 ) -> np.ndarray:
     """The kernel of one gamma, from products that all gammas share.
 
-    The values of ``rbf`` are less by 1. Multipliers sum to 0, so a constant changes neither the
+    The values of ``rbf`` are smaller by 1. Multipliers sum to 0, so a constant changes neither the
     dual problem nor a decision value, and ``exp(-x) - 1`` keeps in float32 the small differences
     that a small gamma leaves (``1 - 1e-7`` does not).
 

@@ -4,8 +4,8 @@ SMO changes two multipliers at a time. It crawls where hundreds are free, that i
 bounds, and the kernel on them is nearly singular.  Here all free multipliers move at once, until
 their residuals are equal or some of them reach a bound.  Those are pinned; once none reaches a
 bound the rows that violate optimality most are set free (a primal active-set method).  The
-Cholesky factor of the free block is updated: a row more for each row set free, plane rotations
-for each one pinned.
+Cholesky factor of the free block is updated: one more row for each row set free, plane rotations
+for each row pinned.
 
 Every step is a proximal one: ``(K + ridge) d + b = residual``.  The ridge keeps the factor
 definite where rows are dependent.  It leaves residuals that differ by ``ridge * d``, less than the
@@ -16,7 +16,7 @@ In all compiled functions:
 
 kernel : float64 (>= n, >= n), symmetric
 shift, ridge : added to its values, and to its diagonal
-state : float64 (6, >= n), see ``problem``
+state : float64 (6, >= n), see ``binary_problem``
 factor : float64 (capacity, capacity), its lower triangle that of the first f free rows
 vectors : float64 (15, >= capacity), see below
 numbers : int64 (3, capacity), see below
@@ -63,14 +63,14 @@ PENDING, FACTORS, COSINES, SINES, LEFT, OTHER = integers(9, 15)
 # numbers in the working set.
 FREE, SORTED, CHANGED = integers(0, 3)
 
-# Nanoseconds for a value of the factor, and each row appended.
+# Nanoseconds per value of the factor and row appended.
 _APPENDED_NS = 0.08
 
 # A factor is used again if the new ridge is at most so many times smaller or larger than its own.
 _RIDGE_TIMES = 8.0
 
-# Nanoseconds for a value in a plane rotation; and, of a new factorisation, for a value times the
-# size, and to gather a value of the kernel. They decide which of the two is faster.
+# Nanoseconds per value in a plane rotation; and, for a new factorisation, per value times the size,
+# and for gathering a value of the kernel. They decide which of the two is faster.
 _ROTATED_NS, _MADE_NS, _GATHERED_NS = 0.4, 0.01, 2.0
 
 _FAST = ("reassoc", "nsz", "contract", "nnan")
@@ -376,7 +376,7 @@ def _pin_many(
 
     A move is accepted if the objective falls at least as much as it does along ``STEP`` to the
     first bound.
-    The factor tells what a move does: with ``u = factor' move`` the objective changes by
+    The factor shows what a move does: with ``u = factor' move`` the objective changes by
     ``1/2 u'u - forward'u``, and ``forward`` by ``-u``, an update made here.
 
     step : the length along ``STEP`` to the first bound
@@ -427,7 +427,7 @@ def _pin_many(
 def _most_violating(
     state: np.ndarray, vectors: np.ndarray, numbers: np.ndarray, n: int, level: float, least: float
 ) -> int:
-    """Sort the rows at a bound that violate by more than ``least``, worst first; their number."""
+    """Sort rows at a bound that violate by more than ``least``, worst first; return how many."""
     count = ZERO
     for k in range(n):
         may_rise = state[BETA, k] < state[UPPER, k]
@@ -564,7 +564,7 @@ class Newton:
         self._numbers = np.empty((3, capacity), np.int64)
         self._ridge = 0.0
         # Rows that were free at the end of the last solve, as numbers in the problem: the working
-        # set of the next solve may be another.
+        # set of the next solve may differ.
         self._rows = np.empty(0, np.int64)
 
     def forget(self) -> None:
@@ -589,7 +589,7 @@ class Newton:
         kernel : float64 array of shape (>= n, >= n)
             Symmetric; a diagonal of 0 means that its values are ``exp(-x) - 1``.
         diagonal : float64 array of shape (n,)
-        state : float64 array of shape (6, >= n), see ``problem``
+        state : float64 array of shape (6, >= n), see ``binary_problem``
         rows : int64 array of shape (n,)
             The rows' numbers in the problem.
         tol : float
@@ -620,8 +620,8 @@ class Newton:
             f = len(free)
             if f > len(self._factor):
                 return 0, STALLED
-            # Rows near a bound, which are likely to be pinned, come last: to remove one changes
-            # only the rows of the factor after it.
+            # Rows near a bound, which are likely to be pinned, come last: removing one changes only
+            # the rows of the factor after it.
             room = np.minimum(beta[free] - lower[free], upper[free] - beta[free])
             self._numbers[FREE, :f], self._ridge = free[np.argsort(-room)], ridge
             _factorise(kernel, shift, ridge, self._factor, self._vectors, self._numbers, f)

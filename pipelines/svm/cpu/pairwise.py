@@ -35,16 +35,16 @@ def solve_pairwise(
 ) -> Iterator[tuple[int, Found] | Progress]:
     """Solve all pairs of classes on every fold; see ``solve_by_fold``.
 
-    Pairs of which one for each thread fits in memory are solved side by side, larger ones one
-    after another, and those that do not fit at all from kernel rows.
+    Pairs of which one for each thread fits in memory are solved side by side, larger pairs one
+    after another, and pairs that do not fit at all from kernel rows.
 
     Parameters
     ----------
     search : PathSearch
     rows : float array of shape (n, n_features), sorted, from ``prepare_rows``
     products : ClassProducts or None
-        Products of all rows; None if they do not fit: those of a pair's training rows are then
-        computed for each fold.
+        Products of all rows; None if they do not fit: the products of a pair's training rows are
+        then computed for each fold.
     out : Solutions
         Output.
     finish : callable of a fold

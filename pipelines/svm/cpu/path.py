@@ -65,18 +65,19 @@ def solve_path(
     Cs : sequence of float
         Above 0, in any order.
     folds : sequence of (train, validation)
-        Index arrays, as of any scikit-learn splitter. A training row that repeats counts as often.
+        Index arrays, as from any scikit-learn splitter. A training row counts as often as it
+        appears.
     n_threads : int, optional
         None for every core that this process may use.
     memory_bytes : int, default 4 GiB
         Bytes of kernel matrices that may be held; beyond that they are computed block by block.
     sample_weight : float array of shape (n,), optional
-        Factors of C. Rows of 0 or below are left out of training.
+        Factors of C. Rows with a factor of 0 or below are left out of training.
     return_decisions : bool, default False
-        Whether fits have the decision values of the binary problems, too.
+        Whether fits also have the decision values of the binary problems.
     cache : dict, optional
-        What calls with the same ``X``, ``y``, ``folds`` and kernel share, empty at the first call.
-        Without it distances are computed again in each call.
+        Data that calls with the same ``X``, ``y``, ``folds`` and kernel share; empty at the first
+        call. Without it, distances are computed again in each call.
     only : sequence of int, optional
         Numbers of the folds to work on, by default all. The cells of a fold are the same to the
         last digit whichever others are solved with it.
@@ -92,7 +93,7 @@ def solve_path(
     Raises
     ------
     ValueError
-        ``X`` holds values, or ``gammas`` is, too large for single precision; or ``y`` holds one
+        Values of ``X`` or ``gammas`` are too large for single precision, or ``y`` holds only one
         class.
     """
     X, cache = np.asarray(X), {} if cache is None else cache

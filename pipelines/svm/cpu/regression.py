@@ -1,7 +1,7 @@
 """Epsilon-support vector regression: one fit, or the cross-validation of every C and epsilon.
 
-The dual problem has two multipliers a row, one for each edge of the tube around its target. It is
-a binary problem of twice the rows, which the walk along C solves like any other.
+The dual problem has two multipliers per row, one for each edge of the tube around its target. It is
+a binary problem with twice the rows, which the walk along C solves like any other.
 
 References
 ----------
@@ -136,7 +136,7 @@ def solve_regression(
     ----------
     X : float array of shape (n, n_features), or (n, n) for ``"precomputed"``
     y : float array of shape (n,)
-        The targets; those of rows that no fold trains on are not read.
+        The targets; the targets of rows that no fold trains on are not read.
     gamma : float
         Above 0.
     Cs : sequence of float
@@ -144,10 +144,10 @@ def solve_regression(
     epsilons : sequence of float
         At least 0, in any order.
     folds : sequence of (train, validation)
-        Index arrays: the rows to train on, where one that repeats counts as often, and the rows
-        to predict, any of X.
+        Index arrays: the rows to train on, each of which counts as often as it appears, and the
+        rows to predict, any rows of X.
     sample_weight : float array of shape (n,), optional
-        Factors of C. Rows of 0 or below are left out of training.
+        Factors of C. Rows with a factor of 0 or below are left out of training.
     n_threads : int, optional
         None for every core that this process may use.
     memory_bytes : int, default 4 GiB
@@ -160,8 +160,8 @@ def solve_regression(
     Fit or Progress
         The fits of a fold as soon as these are solved; folds end in no special order. Candidates
         are numbered epsilon by epsilon, and C by C within an epsilon. The time of a path is
-        divided among its C's, of fitting in proportion to iterations. Details are ``objective``,
-        the dual's as LIBSVM reports it, and ``status``, see ``solutions``.
+        divided among its C's, the fitting time in proportion to iterations. Details are
+        ``objective``, the dual objective as LIBSVM reports it, and ``status``, see ``solutions``.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def solve_regression(
 def _train_rows(
     train: np.ndarray, sample_weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows to train on, and what multiplies C for each of them."""
+    """The distinct rows to train on, and the factor of C for each of them."""
     rows, counts = np.unique(train, return_counts=True)
     if sample_weight is None:
         return rows, counts.astype(np.float64)
@@ -275,7 +275,7 @@ class _Solver:
         self.Cs, self.settings, self.used, self.resources = Cs, settings, used, resources
         self.rows = prepare_rows(self.X, kernel)
         self.exact = resources.exact_kernel(self.rows, kernel)
-        # With kernel rows the pool's threads compute those, and one path is solved after another.
+        # With kernel rows, the pool's threads compute the rows, and paths are solved one by one.
         self.pool_of_paths = None if used is None else resources.pool
         if used is not None:
             used_rows = self.rows[np.ix_(used, used)] if kernel.is_given else self.rows[used]
@@ -283,7 +283,7 @@ class _Solver:
             kernel_values(self.values, kernel, self.values, resources.pool)
 
     def solve(self, train: np.ndarray, weight: np.ndarray, epsilon: float) -> Path:
-        """Solve the path of one epsilon; its ``betas`` are float64 (n_C, n_train), one a row.
+        """Solve the path of one epsilon; its ``betas`` are float64 (n_C, n_train), one per row.
 
         train, weight : sorted numbers of rows, and their factors of C
         """

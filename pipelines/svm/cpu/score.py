@@ -17,7 +17,7 @@ _EXACT_BYTES = 1 << 28
 # Rows from whose partial decision values the uncertainty of all rows is estimated.
 _SAMPLE = 128
 
-# How much single precision leaves uncertain of a decision value, relative to its largest part.
+# The uncertainty that single precision leaves in a decision value, relative to its largest part.
 # Measured on images and tables: 5e-7, and 2e-6 where gamma is too large. The kernel minus 1, which
 # is what is summed, is exact to its last digits even where multipliers are large and distances
 # small.
@@ -32,7 +32,7 @@ _MANY = 0.05
 def pair_parts(
     kernel: np.ndarray, coefficients: np.ndarray, starts: np.ndarray, n_C: int
 ) -> np.ndarray:
-    """What each class's support vectors add to the decision values of its pairs.
+    """The contributions of each class's support vectors to the decision values of its pairs.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def pair_parts(
     starts : int64 array of shape (n_classes + 1,)
         Where among the sorted rows each class begins.
     n_C : int
-        How many of the C's.
+        How many of the C's to use.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def _score_rows(
     intercepts: np.ndarray,
     search: PathSearch,
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
-    """Score all rows of ``kernel``; also C's and rows whose prediction rounding may change.
+    """Score all rows of ``kernel``; also find C's and rows whose prediction rounding may change.
 
     If decision values are asked for, that includes all rows at each C at which a decision value is
     less certain than the tolerance of the solution.
@@ -232,7 +232,7 @@ def _score_again(
 ) -> None:
     """Score doubtful rows again in double precision; changes ``scores``.
 
-    rows : the sorted rows that ``scores`` are of
+    rows : the sorted rows to which ``scores`` belong
     Cs, doubtful : int64 arrays: at which C which of ``rows`` is in doubt
     """
     doubtful_rows, C_range = np.unique(doubtful), slice(Cs.min(), Cs.max() + 1)
@@ -240,8 +240,8 @@ def _score_again(
     support = np.flatnonzero(solutions.support[fold, C_range].any(axis=0))
     values = exact(rows[doubtful_rows], support)
     if coefficients.dtype == np.float32:
-        # Multipliers in single precision sum to 0 only up to rounding: less 1, as in ``kernel``,
-        # the kernel makes that rounding count less.
+        # Multipliers in single precision sum to 0 only up to rounding, which counts less if the
+        # kernel is smaller by 1, as in ``kernel``.
         values -= 1
     exact_scores, _, _ = _score_rows(
         values,
@@ -299,7 +299,7 @@ def score_rest(rows: np.ndarray, fold: int, solutions: Solutions, with_values: b
     fold : int
     solutions : Solutions
     with_values : bool
-        Whether to return the decision values, too.
+        Whether to return the decision values as well.
     """
     values = solutions.kept_decisions[fold][:, :, rows]
     codes = values.argmax(axis=0).T.astype(np.int64)

@@ -1,6 +1,6 @@
 """One-vs-one of several small classes: all pairs of a fold in one call of compiled code.
 
-To solve a pair of a few hundred rows takes less time than Python needs to prepare and call a walk.
+Solving a pair with a few hundred rows takes less time than Python needs to prepare and call a walk.
 """
 
 import time
@@ -40,7 +40,7 @@ def shares_of_classes(search: PathSearch, n_threads: int) -> list[range]:
     """Ranges of classes; the pairs of a range's classes with those after them are one call.
 
     One range of all classes, or a range for each class if there are more threads than folds. The
-    results do not depend on it.
+    results do not depend on this choice.
     """
     n_firsts = search.layout.n_classes - 1
     if n_threads <= len(search.folds):
@@ -88,7 +88,7 @@ def _walk_pairs(
 
     rows : int64 (m,), the training rows, sorted by class
     starts : int64 (n_classes + 1,), where among them each class begins
-    bounds : float64 (m,), what multiplies C for each of them
+    bounds : float64 (m,), the factor of C for each of them
     convex : see ``walk_easily``
     begin, end : the first classes of the pairs, from ``begin`` to before ``end``
     coefficients, intercepts, ... : of one fold, see ``Solutions``, output
@@ -198,7 +198,7 @@ def walk_small_pairs(
     ----------
     search : PathSearch
     kernel : float32 array of shape (n, n)
-        Of all sorted rows.
+        The kernel of all sorted rows.
     exact : ExactKernel or None, as for ``walk``
     fold : int
     firsts : range

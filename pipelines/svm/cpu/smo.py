@@ -132,10 +132,10 @@ def solve_dense(
     kernel : float32 or float64 array of shape (>= n, >= n)
         Only the leading n x n part is read; it must be exactly symmetric.
     diagonal : array of shape (>= n,), of the kernel's dtype
-    state : float64 array of shape (>= 6, >= n), see ``problem``
+    state : float64 array of shape (>= 6, >= n), see ``binary_problem``
         ``RISE`` and ``FALL`` are work space.
     n : int
-        How many rows.
+        The number of rows.
     tol : float
     limit : int
         The most iterations.

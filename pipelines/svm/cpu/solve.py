@@ -17,7 +17,7 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 
 Found = TypeVar("Found")
 
-# ``walk`` or ``walk_rows`` with their kernel bound, of problem_data, Cs, tol, limit and out.
+# ``walk`` or ``walk_rows`` with its kernel bound; takes problem_data, Cs, tol, limit and out.
 Walker = Callable[[np.ndarray, np.ndarray, float, int, Path], tuple[int, int]]
 
 # A function of starts, int64 (n_classes + 1,), where each class begins, and of weights, float64
@@ -27,14 +27,14 @@ OpenKernel = Callable[[np.ndarray, np.ndarray], tuple[Walker, np.ndarray]]
 
 
 def longest_first(layout: Layout, problems: list[PathProblem]) -> list[int]:
-    """Numbers of the problems, those of most rows first."""
+    """Numbers of the problems, those with the most rows first."""
     sizes = np.diff(layout.starts)
     rows = [sizes[p.first] + (0 if p.second is None else sizes[p.second]) for p in problems]
     return np.argsort(-np.array(rows), kind="stable").tolist()
 
 
 def _one_sided(out: Solutions, fold: int, number: int, sign: float) -> None:
-    """Write the solution of a fold without training rows of one side: all rows get the other."""
+    """Write the solution for a fold that lacks one side's training rows: all rows get the other."""
     out.intercepts[fold, number] = sign
     out.status[fold, number] = CONVERGED
 
@@ -89,7 +89,7 @@ def solve_pair(
     number, fold : int
         Numbers of the pair and of the fold.
     rows : int64 array
-        The sorted rows of the problem: the pair's training rows, or of two classes all rows.
+        The sorted rows of the problem: the pair's training rows, or, with two classes, all rows.
     open_kernel : OpenKernel, of these rows
     out : Solutions
         Output.

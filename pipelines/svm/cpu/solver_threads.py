@@ -1,4 +1,4 @@
-"""Threads and memory of a call: our threads solve problems, and BLAS runs on its caller's."""
+"""Threads and memory of a call: our threads solve problems; BLAS runs on its caller's thread."""
 
 import os
 import sys
@@ -22,13 +22,13 @@ from pipelines.svm.kernel import Kernel
 def _blas(with_scipy: bool) -> ThreadpoolController:
     """The BLAS libraries of numpy, and of scipy once that is loaded, to limit their threads.
 
-    Cached, as to look for them takes longer than a small search.
+    Cached, as looking for them takes longer than a small search.
     """
     return ThreadpoolController()
 
 
 class CallersThread(Executor):
-    """A pool that runs calls on the caller's thread: to start a thread takes longer than a fit."""
+    """A pool that runs calls on the caller's thread: starting a thread takes longer than a fit."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Make the call at once; its future is done."""
@@ -42,12 +42,12 @@ class CallersThread(Executor):
 
 @contextmanager
 def open_pool(n_threads: int | None) -> Iterator[Executor]:
-    """A pool of ``n_threads``, or one per core of this process; inside it BLAS has one thread."""
+    """A pool of ``n_threads``, or one per core; BLAS is limited to one thread inside it."""
     threads = n_threads or len(os.sched_getaffinity(0))
     # BLAS's own threads would spin between calls, and take the cores from ours.
     blas = _blas("scipy.linalg" in sys.modules)
     pool = ThreadPoolExecutor(threads) if threads > 1 else CallersThread()
-    # To set a limit that is in force already takes longer than to look.
+    # Setting a limit that is already in force takes longer than looking.
     free = any(
         controller.num_threads > 1
         for controller in blas.lib_controllers
@@ -66,7 +66,7 @@ _local = threading.local()
 def scratch(name: str, n: int, width: int, dtype: type = np.float64) -> np.ndarray:
     """The work space of this name and thread, of shape (n, width), not initialised.
 
-    It is kept from one problem to the next, as to get fresh pages costs as much as to fill them.
+    It is kept from one problem to the next, as getting fresh pages costs as much as filling them.
     A name has one ``dtype``.
     """
     flat = getattr(_local, name, None)

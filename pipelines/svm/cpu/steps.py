@@ -3,7 +3,8 @@
 The walk starts close to the solution of the smallest C, and each further C starts from the last
 solution (alpha seeding).  The tolerance is smaller where a C is too small to tell rows apart.
 
-Everywhere ``problem_data``, ``state`` and ``numbers`` are arrays whose rows ``problem`` names.
+Everywhere ``problem_data``, ``state`` and ``numbers`` are arrays whose rows ``binary_problem``
+names.
 
 References
 ----------
@@ -103,7 +104,7 @@ def _plan_start(C: float, problem_data: np.ndarray, state: np.ndarray, numbers: 
 def _extrapolate(growth: float, state: np.ndarray, numbers: np.ndarray) -> int:
     """Extrapolate the last two solutions to the new C, within its bounds, as a trial.
 
-    While no multiplier reaches or leaves a bound the solution is linear in C (Hastie et al.), and
+    While no multiplier reaches or leaves a bound, the solution is linear in C (Hastie et al.), and
     so is the residual.  Multipliers that would exceed a bound are set to it, and free ones make up
     for their sum.
 
@@ -155,7 +156,7 @@ def begin_steps(
 ) -> tuple[int, bool]:
     """Set the bounds of C number c, a start for it, and a trial as another start.
 
-    n_support, n_bounded : of the last solution, see ``finish``
+    n_support, n_bounded : from the last solution, see ``finish``
     scale_fraction : multipliers are scaled with C if a larger fraction of them is at its bound
 
     Returns how many kernel rows have to be subtracted from the trial's residual, or -1 if there is
@@ -227,8 +228,8 @@ def finish(
 ) -> tuple[float, float, int, int]:
     """Write the solution of C number c to ``betas`` and ``residuals``.
 
-    Returns its intercept, its objective, the number of multipliers that are not zero, and of those
-    at their bound. If none is at its bound every larger C has this solution.
+    Returns its intercept, its objective, the number of multipliers that are not zero, and the
+    number at their bound. If none is at its bound, every larger C has this solution.
     """
     n_support, n_bounded, with_residuals = 0, 0, residuals.shape[0] > 0
     for k in range(state.shape[1]):
@@ -288,7 +289,7 @@ def walk_on(
     scale_fraction: float,
     out: Path,
 ) -> int:
-    """Solve for every C from number ``first`` on, which is begun already; -1 to start anew.
+    """Solve for every C from number ``first`` on, which has already begun; -1 to start anew.
 
     Parameters
     ----------
@@ -298,7 +299,7 @@ def walk_on(
         iterations and status.
     subtract : callable
         Subtracts kernel rows times factors from the trial's residual.
-    problem_data, state, numbers : arrays, see ``problem``
+    problem_data, state, numbers : arrays, see ``binary_problem``
     Cs : float64 array of shape (n_C,), ascending
     tol, limit : as for ``walk``
     scale_fraction : float, see ``begin_steps``

@@ -57,7 +57,7 @@ from pipelines.svm.rules import (
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT, STALLED
 
 # A working set is used up to this fraction of the problem's rows, and up to this size, at which its
-# kernel takes 64 MiB. Of more rows SMO works on the whole problem in place.
+# kernel takes 64 MiB. With more rows, SMO works on the whole problem in place.
 WORKING_FRACTION = 0.2
 _LARGEST_WORKING_SET = 4096
 
@@ -69,7 +69,7 @@ _ITERATION_NS, _ROW_NS = 60.0, 0.5
 # working set's kernel:
 _NEWTON_NS, _GATHERED_NS = (4e5, 16e3, 20.0, 0.02), 4.0
 
-# The relative rounding of a kernel in single precision. The problem is hard, too, if that changes a
+# The relative rounding of a kernel in single precision. The problem is also hard if that changes a
 # residual by more than this fraction of the tolerance,
 _SINGLE, _ROUNDED_FRACTION = 6e-8, 0.5
 # and single precision is not even tried if it changes one by so many tolerances.
@@ -90,7 +90,7 @@ _HARD = -1
 def _rounded(kernel: np.ndarray, state: np.ndarray) -> float:
     """An estimate of the error of residuals that a kernel in single precision causes.
 
-    The errors of the products in the row of the largest multiplier, added up as independent ones.
+    The errors of the products in the row of the largest multiplier, added up as if independent.
     """
     row, total = 0, 0.0
     for k in range(state.shape[1]):
@@ -140,7 +140,7 @@ def _solve_one_C(
 
     A round that changes nothing counts as an iteration, so that every solve ends.
 
-    n_members : of the compact kernel, from the last C
+    n_members : the number of members of the compact kernel, from the last C
     level : an estimate of the intercept
     spent_ns : estimated time of the last C
 
@@ -194,7 +194,7 @@ def _solve_one_C(
             level = intercept_of(work, n_members)
         spent_ns += iterations * iteration_ns
         done += max(1, iterations)
-        # If a round made no progress the next would make none either.
+        # If a round made no progress, the next would make none either.
         idle = idle + 1 if iterations == 0 or status == STALLED else 0
 
 
@@ -280,7 +280,7 @@ class _HardWalk:
     kernel : float32 array of shape (n, n)
     exact : ExactRows
         The kernel in double precision.
-    problem_data, state, numbers : arrays, see ``problem``
+    problem_data, state, numbers : arrays, see ``binary_problem``
     tol : float
         Tolerance of the problem, with which the rounding of ``kernel`` is compared.
 
@@ -289,7 +289,7 @@ class _HardWalk:
     in_single : bool
         Whether it now uses the kernel in single precision.
     n_single : int
-        How many C were solved with that.
+        How many C were solved with that kernel.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class _HardWalk:
             self._make_residuals()
 
     def _goes_on_in_double(self, stalled: bool) -> bool:
-        """Switch to double precision if single no longer suffices; whether it was done."""
+        """Switch to double precision if single no longer suffices; returns whether it did."""
         if not self.in_single or self._exact is None:
             return False
         if not stalled and _rounded(self._kernel, self.state) <= self._most_rounded:
@@ -360,7 +360,7 @@ class _HardWalk:
         subtract_rows(self.state, target, n, self._store, slots, factors, len(rows))
 
     def _balance(self) -> None:
-        """Correct the multipliers' sum to 0: Newton steps miss it by little, but C may be tiny."""
+        """Correct the multipliers' sum to 0: Newton steps miss 0 by little, but C may be tiny."""
         beta, lower, upper = self.state[BETA], self.state[LOWER], self.state[UPPER]
         rows = np.flatnonzero((lower < beta) & (beta < upper))
         excess = float(beta.sum())
@@ -456,7 +456,7 @@ def walk(
         every C then starts from multipliers of 0, as in LIBSVM.
     row_numbers : int64 array of shape (n,), or None for all
         The problem's rows as numbers of the rows of ``exact``.
-    problem_data : float64 array of shape (5, n) or (3, n), see ``problem``
+    problem_data : float64 array of shape (5, n) or (3, n), see ``binary_problem``
     Cs : float64 array of shape (n_C,), ascending
     tol : float
         Tolerance of the stopping rule.

@@ -1,12 +1,12 @@
 """The rows an inner solve works on, and their compact kernel.
 
-Most rows of a problem are far from changing: at a bound, with the right sign of gradient.  To leave
+Most rows of a problem are far from changing: at a bound, with the right sign of gradient.  Leaving
 them out (shrinking) makes an SMO iteration cost the size of the working set instead of the size of
 the problem.  Their residuals are updated after each inner solve, from the multipliers that changed,
 so nothing is lost: the stopping rule is always tested on every row.
 
-Everywhere ``state`` and ``numbers`` are arrays whose rows ``problem`` names; their first n columns
-are used.
+Everywhere ``state`` and ``numbers`` are arrays whose rows ``binary_problem`` names; their first n
+columns are used.
 
 References
 ----------
@@ -31,7 +31,7 @@ def subtract_rows(
 ) -> None:
     """Compute ``state[target] -= factors @ kernel[rows]`` with the first m rows and factors.
 
-    Four rows at a time, so that the residual is read and written a quarter as
+    Works on four rows at a time, so that the residual is read and written a quarter as
     often as the kernel.
 
     kernel : float32 or float64 (any, >= n); rows : int64 (>= m,); factors : float64 (>= m,)
@@ -112,7 +112,7 @@ def keep_worst(
 ) -> int:
     """Reduce the rows that ``select_rows`` has ``CHOSEN`` to ``most``; returns their number.
 
-    The worst pair first, then free rows, then others; of each, those that violate most.
+    The worst pair first, then free rows, then others; of each kind, those that violate most.
     """
     rows = np.flatnonzero(numbers[CHOSEN])
     beta = state[BETA, rows]
