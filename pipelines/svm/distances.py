@@ -25,7 +25,7 @@ PIECE_BYTES = 1 << 19
 _DIFFERENCES = 1 << 18
 
 # Rows whose neighbours decide whether single precision suffices: so many spread over the data, and
-# so many of the largest norms.
+# so many with the largest norms.
 _SAMPLE, _FAR = 8, 64
 
 
@@ -53,7 +53,7 @@ def finish_distances(
     products : float array of shape (n, m)
         Inner products of ``rows`` and ``other_rows``.
     rows, other_rows : float arrays of shape (n, n_features) and (m, n_features)
-        Best centred.
+        Preferably centred.
     norms, other_norms : float arrays of shape (n,) and (m,)
         Their squared norms.
     out : float array of shape (n, m)

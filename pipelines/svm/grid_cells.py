@@ -15,7 +15,7 @@ from pipelines.svm.solutions import CONVERGED, Solutions
 
 @dataclass
 class Scores:
-    """Predictions of one fold's validation rows, at every C.
+    """Predictions for one fold's validation rows, at every C.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class PathResult:
         Dual objectives.
     predictions : list (n_gammas) of lists (n_folds) of int64 arrays of shape (n_C, n_validation)
         Class numbers.
-    decisions : the same of float32 arrays of shape (n_C, n_validation, n_problems)
+    decisions : lists like ``predictions``, of float32 arrays (n_C, n_validation, n_problems)
         Decision values, 0 where they were not asked for.
     n_errors : int64 array of shape (n_gammas, n_C, n_folds)
     n_support, n_iterations : int64 arrays of the same shape
@@ -58,7 +58,7 @@ class PathResult:
     status : int64 array of the same shape
         The worst of the cell's problems: ``CONVERGED``, ``ITERATION_LIMIT`` or ``STALLED``.
     fit_seconds, score_seconds : float64 arrays of the same shape
-        The time of a fold, divided among its C's: of fitting in proportion to iterations.
+        The time of a fold, divided among its C's, the fitting time in proportion to iterations.
     """
 
     classes: np.ndarray

@@ -29,7 +29,7 @@ class Kernel:
     coef0 : float
         Constant of ``poly`` and ``sigmoid``.
     gamma : float
-        A search of several gammas holds a kernel without one of them; ``at`` sets it.
+        A search over several gammas holds a kernel without a gamma; ``at`` sets it.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class Kernel:
 
     @property
     def of_distances(self) -> bool:
-        """Whether it is a function of distances; otherwise it is one of inner products."""
+        """Whether it is a function of distances; otherwise it is a function of inner products."""
         return self.name == "rbf"
 
     @property

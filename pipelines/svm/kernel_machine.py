@@ -34,7 +34,7 @@ BLOCK_ENTRIES = 32_000_000
 
 @dataclass(frozen=True)
 class _SupportVectors:
-    """The kernel, support vectors and coefficients, which classifiers and regressors have alike.
+    """The kernel, support vectors and coefficients, which classifiers and regressors share.
 
     ``scaling`` is applied to rows before the kernel. ``columns`` are the feature names of a table,
     by which the columns of a DataFrame are found.
@@ -54,7 +54,7 @@ class _SupportVectors:
         Parameters
         ----------
         X : array of shape (n_samples, n_features) or DataFrame
-            Unscaled rows; the DataFrame that a ``TablePreprocessor`` takes; or, of a precomputed
+            Unscaled rows; the DataFrame that a ``TablePreprocessor`` takes; or, for a precomputed
             kernel, its values between rows and support vectors.
 
         Returns
@@ -152,7 +152,7 @@ class _SupportVectors:
         arrays, about : the content of the file
         n_problems : int
         shapes : mapping of name to shape
-            Further arrays, which must be finite, too.
+            Shapes of further arrays, which must also be finite.
         **fields
             Fields that only this type of machine has.
         """

@@ -65,8 +65,8 @@ def codes_of(values: np.ndarray, n_classes: int, decision: str) -> np.ndarray:
     Returns
     -------
     int array of shape (n_samples,)
-        One-vs-one: the class of most votes, the smallest one of a tie, as in LIBSVM.
-        One-vs-rest: the class of the largest value.
+        One-vs-one: the class with the most votes, the smallest such class in a tie, as in LIBSVM.
+        One-vs-rest: the class with the largest value.
 
     References
     ----------
@@ -97,8 +97,9 @@ def margins(values: np.ndarray, codes: np.ndarray, n_classes: int, decision: str
     Returns
     -------
     float64 array of shape (n_samples,)
-        One-vs-rest: the difference of the two largest values. One-vs-one: the smallest decision
-        value in favour of the class; negative if it won the vote but lost against some class.
+        One-vs-rest: the difference between the two largest values. One-vs-one: the smallest
+        decision value in favour of the class; negative if it won the vote but lost against some
+        class.
     """
     if n_classes == 2:
         return np.abs(values[:, 0])
@@ -128,7 +129,7 @@ def class_values(values: np.ndarray, n_classes: int, decision: str) -> np.ndarra
     Returns
     -------
     array of shape (n_samples,) for two classes, else (n_samples, n_classes)
-        Of two classes, positive for the second. One-vs-one: the votes for a class, plus less
+        For two classes, positive for the second. One-vs-one: the votes for a class, plus less
         than half a vote from the sum of the values in its favour, which breaks ties.
     """
     if n_classes == 2:

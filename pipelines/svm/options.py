@@ -73,7 +73,7 @@ class SVMOptions:
     )
 
     def settings(self, **of_run: Any) -> Settings:
-        """These options as the solver's settings; ``of_run`` are its other fields."""
+        """These options as the solver's settings; ``of_run`` are their other fields."""
         names = ("decision", "tol", "max_iter", "kernel", "degree", "coef0")
         return Settings(
             **{name: getattr(self, name) for name in names},

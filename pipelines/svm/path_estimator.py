@@ -30,7 +30,7 @@ _AT_LEAST_1 = Interval(Integral, 1, None, closed="left")
 
 
 class PathEstimator(BaseEstimator):
-    """What ``PathSVC`` and ``PathSVR`` have in common: parameters, input, kernel and file."""
+    """The common part of ``PathSVC`` and ``PathSVR``: parameters, input, kernel and file."""
 
     _parameter_constraints = {  # noqa: RUF012  as scikit-learn has it
         "C": [_ABOVE_0],
@@ -48,7 +48,7 @@ class PathEstimator(BaseEstimator):
     }
 
     _machine_type: ClassVar[type[KernelMachine | KernelRegressor]]  # of ``machine_``
-    _stored_as: ClassVar[str]  # where a file holds what is the estimator's, beside its machine
+    _stored_as: ClassVar[str]  # where a file holds the estimator's part, beside its machine
     C: float
     gamma: float | str
     kernel: str | Callable[[Any, Any], Any]
@@ -67,7 +67,7 @@ class PathEstimator(BaseEstimator):
     fit_status_: int
     n_iter_: Any
     _rows_of_fit: Any
-    _sign: float = 1.0  # what the machine's coefficients are multiplied by to be LIBSVM's
+    _sign: float = 1.0  # turns the machine's coefficients into LIBSVM's
 
     @classmethod
     @cache
@@ -146,7 +146,7 @@ class PathEstimator(BaseEstimator):
         return np.asarray(X.toarray())
 
     def gamma_of(self, X: np.ndarray) -> float:
-        """Gamma as a number, which ``"scale"`` and ``"auto"`` take from these rows."""
+        """Gamma as a number, which ``"scale"`` and ``"auto"`` derive from these rows."""
         has_none = self._is_given or self.kernel == "linear"
         return 1.0 if has_none else gamma_of(self.gamma, X)
 
@@ -187,12 +187,12 @@ class PathEstimator(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights of the features, of the linear kernel only; read-only.
+        """Weights of the features, for the linear kernel only; read-only.
 
         Raises
         ------
         AttributeError
-            The kernel is another.
+            The kernel is not linear.
         """
         if self.kernel != "linear":
             raise AttributeError("coef_ is there for kernel='linear' alone")
@@ -252,7 +252,7 @@ class PathEstimator(BaseEstimator):
         Raises
         ------
         InputError
-            The file is missing, damaged, or not that of such an estimator.
+            The file is missing or damaged, or holds no such estimator.
         """
         return read_model_file(
             Path(path),

@@ -44,7 +44,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
     kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"} or callable, default "rbf"
         A callable is called with two sets of rows, as ``fit`` and ``predict`` got them, and
         returns their kernel matrix, of shape (n_samples, n_others). As in ``SVC``,
-        ``"precomputed"`` takes such a matrix in the place of ``X``. Either may not be positive
+        ``"precomputed"`` takes such a matrix in place of ``X``. Either may not be positive
         definite, so every solve starts from 0, as in LIBSVM.
     degree : int, default 3
         Degree of ``poly``; at least 0.
@@ -56,7 +56,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Whether ``decision_function`` returns a value for each class or, with ``decision="ovo"``,
         for each pair.
     break_ties : bool, default False
-        Whether equal votes go to the class of the largest decision value, not to the first.
+        Whether equal votes go to the class with the largest decision value, not to the first.
     class_weight : None, "balanced" or dict of label to factor of C, default None
     probability : bool, default False
         Whether to calibrate decision values for ``predict_proba``, by
@@ -79,9 +79,9 @@ class PathSVC(ClassifierMixin, PathEstimator):
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
-        Parameters of ``SVC`` without effect, accepted so that it can be replaced.
+        Parameters of ``SVC`` without effect, accepted so that this class can replace it.
     random_state : int, RandomState or None, default None
-        Seed of the choice of landmarks; None for 0. Without effect on exact fits.
+        Seed for the choice of landmarks; None for 0. Without effect on exact fits.
 
     Attributes
     ----------
@@ -94,13 +94,13 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Without columns where the kernel is precomputed or a callable.
     n_support_ : int array of shape (n_classes,), support vectors of each class
     dual_coef_ : float64 array of shape (n_classes - 1, n_support)
-        Signed multipliers as in ``SVC``; of ``decision="ovr"`` and several classes of shape
-        (n_classes, n_support), a row for each class against the rest; with ``approximation`` of
+        Signed multipliers as in ``SVC``; with ``decision="ovr"`` and several classes, of shape
+        (n_classes, n_support), a row for each class against the rest; with ``approximation``, of
         shape (n_problems, n_support).
     intercept_ : float64 array of shape (n_problems,), as in ``SVC``
         Where every multiplier is at a bound, any value in an interval is optimal: this is the
-        middle, ``SVC``'s may be another.
-    coef_ : float64 array of shape (n_problems, n_features), of ``kernel="linear"``
+        middle, while ``SVC`` may choose another.
+    coef_ : float64 array of shape (n_problems, n_features), for ``kernel="linear"``
     n_iter_ : int array of shape (n_problems,), iterations of the whole path up to this C
     fit_status_ : int, 0 when every problem converged
     machine_ : KernelMachine, the model as plain numbers
@@ -182,8 +182,8 @@ class PathSVC(ClassifierMixin, PathEstimator):
             Of shape (n_samples, n_samples) for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of C. Rows of a weight of 0 or below are left out, as in ``SVC``; every
-            class needs a row above 0.
+            Factors of C. Rows with a weight of 0 or below are left out, as in ``SVC``; every class
+            needs a row with a weight above 0.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Warns
         -----
         ConvergenceWarning
-            The limit of iterations ended the fit.
+            The iteration limit ended the fit.
         """
         self._validate_params()
         rows, y = self.validated(X, y)
@@ -238,13 +238,13 @@ class PathSVC(ClassifierMixin, PathEstimator):
         return fit_path(X, y, self.C, gamma, sample_weight=weights, **vars(settings))
 
     def fit_calibrated(self, X: Any, y: Any, sample_weight: Any = None, cv: Any = 5) -> Self:
-        """Fit without probabilities, then sigmoids to decision values of held-out rows.
+        """Fit without probabilities, then fit sigmoids to decision values of held-out rows.
 
         Parameters
         ----------
         X, y, sample_weight : as for ``fit``
         cv : int or splits, default 5
-            Splits whose validation rows' decision values the sigmoids are fitted to.
+            Splits; the sigmoids are fitted to the decision values of their validation rows.
         """
         plain, classes = clone(self).set_params(probability=False), None
         if isinstance(self.class_weight, Mapping):  # the calibration fits codes, not labels
@@ -286,7 +286,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            For ``kernel="precomputed"``, the kernel with the rows of the fit, of shape
             (n_samples, n_samples_fit).
 
         Returns
@@ -317,7 +317,7 @@ class PathSVC(ClassifierMixin, PathEstimator):
         Returns
         -------
         float64 array of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Of two classes, positive for the second. With ``decision_function_shape="ovo"``, a
+            For two classes, positive for the second. With ``decision_function_shape="ovo"``, a
             column for each pair of classes.
         """
         check_is_fitted(self)

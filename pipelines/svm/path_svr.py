@@ -54,11 +54,11 @@ class PathSVR(RegressorMixin, PathEstimator):
     n_landmarks : int, default 1000
         As for ``PathSVC``; at least 1.
     random_state : int, RandomState or None, default None
-        Seed of the choice of landmarks; None for 0.
+        Seed for the choice of landmarks; None for 0.
     shrinking : bool, default True
     cache_size : float, default 200
     verbose : bool or int, default False
-        Parameters of ``SVR`` without effect, accepted so that it can be replaced.
+        Parameters of ``SVR`` without effect, accepted so that this class can replace it.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class PathSVR(RegressorMixin, PathEstimator):
     dual_coef_ : float64 array of shape (1, n_support), as in ``SVR``
     intercept_ : float64 array of shape (1,)
         The middle of an interval where every multiplier is at a bound, as for ``PathSVC``.
-    coef_ : float64 array of shape (1, n_features), of ``kernel="linear"``
+    coef_ : float64 array of shape (1, n_features), for ``kernel="linear"``
     n_iter_ : int, iterations of the whole path up to this C
     fit_status_ : int, 0 when it converged
     machine_ : KernelRegressor, the model as plain numbers
@@ -145,7 +145,7 @@ class PathSVR(RegressorMixin, PathEstimator):
             Of shape (n_samples, n_samples) for ``kernel="precomputed"``.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of C. Rows of a weight of 0 or below are left out, as in ``SVR``.
+            Factors of C. Rows with a weight of 0 or below are left out, as in ``SVR``.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         Warns
         -----
         ConvergenceWarning
-            The limit of iterations ended the fit.
+            The iteration limit ended the fit.
         """
         self._validate_params()
         rows, targets = self.validated(X, y)
@@ -207,7 +207,7 @@ class PathSVR(RegressorMixin, PathEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            For ``kernel="precomputed"`` the kernel with the rows of the fit, of shape
+            For ``kernel="precomputed"``, the kernel with the rows of the fit, of shape
             (n_samples, n_samples_fit).
 
         Returns
@@ -220,5 +220,5 @@ class PathSVR(RegressorMixin, PathEstimator):
 
 
 def target_moments(targets: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation of targets; the latter is 1 where they are all equal."""
+    """Mean and standard deviation of targets; the deviation is 1 where all are equal."""
     return float(np.mean(targets)), float(np.std(targets)) or 1.0

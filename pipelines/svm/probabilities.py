@@ -13,7 +13,7 @@ import numpy as np
 class Calibration:
     """Platt's sigmoids: 1 / (1 + exp(slope * value + offset)) for each class.
 
-    Of several classes the sigmoids are divided by their sum, as in scikit-learn's
+    For several classes, the sigmoids are divided by their sum, as in scikit-learn's
     ``CalibratedClassifierCV``.
 
     Attributes
@@ -70,7 +70,7 @@ def fit_sigmoids(values: np.ndarray, y: np.ndarray) -> Calibration:
     from pipelines.sklearn_private import SigmoidCalibration
 
     columns = np.asarray(values, np.float64).reshape(len(values), -1)
-    # Of two classes, a positive value means the second.
+    # With two classes, a positive value means the second.
     positive = [1] if columns.shape[1] == 1 else range(columns.shape[1])
     return Calibration.of(
         SigmoidCalibration().fit(column, (y == code).astype(np.float64))

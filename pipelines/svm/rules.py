@@ -8,14 +8,15 @@ tolerance.
 # is at its bound, and start from their last values otherwise (measured).
 SCALE_FRACTION = 0.6
 # A hard problem always scales: multipliers at their bound follow it, and one Newton step corrects
-# those between bounds. To bring many to their new bound would take as many steps as there are.
+# those between bounds. Bringing many to their new bound would take as many steps as there are of
+# them.
 HARD_SCALE_FRACTION = 0.0
 
-# An inner solve closes nine tenths of the optimality gap before all rows are tested again: to
-# converge on a working set that is not yet the right one would waste iterations.
+# An inner solve closes nine tenths of the optimality gap before all rows are tested again:
+# converging on a working set that is not yet the right one would waste iterations.
 INNER_GAP = 0.1
 
-# Of a hard problem, SMO first runs this many iterations per row of the working set: it finds out
+# On a hard problem, SMO first runs this many iterations per row of the working set: it finds out
 # cheaply which multipliers are free, and Newton's method continues from there.
 SMO_FRACTION = 0.3
 
@@ -34,9 +35,9 @@ ADDED_FRACTION, VIOLATION_FRACTION = 0.05, 0.25
 
 # Where a step would carry fewer rows than this beyond their bounds, they are pinned one by one.
 LEAST_BATCH = 2
-# Pinning rows moves the others, which may then exceed their bounds, too: so often it is repeated.
+# Pinning rows moves the others, which may then also exceed their bounds: it is repeated so often.
 MOST_TRIES = 6
 
 # A step that moves no multiplier by more than this fraction of its range counts as idle; after so
-# many idle steps in a row Newton's method has stalled.
+# many idle steps in a row, Newton's method has stalled.
 LEAST_MOVE, MOST_IDLE_STEPS = 1e-13, 200

@@ -154,7 +154,7 @@ class PathSearch:
         Ascending.
     settings : Settings
     kernel : Kernel
-        Of one gamma, after ``at``.
+        The kernel of one gamma, after ``at``.
     with_values : bool
         Whether decision values are kept.
     cache : dict
@@ -190,7 +190,7 @@ class PathSearch:
         return class_factors(self.layout, problem, counts, self.settings.class_weight)
 
     def bounds(self, number: int, fold: int) -> np.ndarray:
-        """What multiplies C for each sorted row of problem ``number``: float64 (n,)."""
+        """The factor of C for each sorted row of problem ``number``: float64 (n,)."""
         return self.weights[fold] * self.factors(number, fold)[self.layout.codes]
 
     @property
@@ -200,7 +200,7 @@ class PathSearch:
 
     @property
     def of_two(self) -> bool:
-        """Whether there is one pair of classes only."""
+        """Whether there is only one pair of classes."""
         return self.one_vs_one and self.layout.n_classes == 2
 
     def empty_solutions(self) -> Solutions:

@@ -34,11 +34,11 @@ class Settings:
     device : {"cpu", "gpu"}
         Where a worker computes.
     pair_values : bool
-        Whether decision values of several classes are one for each pair, not for each class.
+        Whether decision values for several classes are given for each pair, not for each class.
     n_landmarks : int
         Landmarks of the approximate kernel; 0 for the exact kernel.
     seed : int
-        Seed of the choice of landmarks.
+        Seed for the choice of landmarks.
     """
 
     decision: str = "ovo"
@@ -87,7 +87,7 @@ class Settings:
 
 
 def _landmarks_of(estimator: Any) -> int:
-    """The number of landmarks of one of our estimators; 0 for an exact one, or another's."""
+    """The number of landmarks of one of our estimators; 0 for exact or other estimators."""
     is_exact = getattr(estimator, "approximation", None) is None
     return 0 if is_exact else int(estimator.n_landmarks)
 

@@ -30,10 +30,10 @@ class Solutions:
         ``ovo``: the multipliers of each sorted row in the problems of its class against each
         other class; float64, or float32 where that would be large.
     multipliers : float64 array of shape (1, n_classes, n_C, n) or None
-        ``ovr`` of a single fold: the multipliers of every row. Of several folds only the
+        ``ovr`` with a single fold: the multipliers of every row. With several folds, only the
         decision values are kept.
     decisions : float32 array of shape (n_folds, n_problems, n_C, n) or None
-        ``ovr``, and ``ovo`` of two classes: decision values of every row, whether it trained or
+        ``ovr``, and ``ovo`` with two classes: decision values of every row, whether it trained or
         not.
     """
 
@@ -51,7 +51,7 @@ class Solutions:
 
     @property
     def pairs(self) -> np.ndarray:
-        """``coefficients``, of one-vs-one, where they are never None."""
+        """``coefficients`` for one-vs-one, where they are never None."""
         assert self.coefficients is not None
         return self.coefficients
 

@@ -1,4 +1,4 @@
-"""Whether to approximate the kernel by landmarks, and how far the approximation is from it."""
+"""Whether to approximate the kernel by landmarks, and how far that is from the exact kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def choose_approximation(
     options : SVMOptions
     dataset : Dataset
     points : sequence of mapping
-        C, gamma and, of a regression, epsilon of each candidate.
+        C, gamma and, for a regression, epsilon of each candidate.
     n_splits : int
     budget : float or None
         Seconds of the time budget.
@@ -47,7 +47,7 @@ def choose_approximation(
     -------
     method : {"none", "nystroem"}
     line : str
-        A line about the choice for the terminal, or nothing.
+        A line about the choice for the terminal, or an empty string.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _reason_to_approximate(
     n_splits: int,
     budget: float | None,
 ) -> str:
-    """Why the exact kernel exceeds this run's memory or time; nothing if it does not."""
+    """Why the exact kernel exceeds this run's memory or time; empty if it does not."""
     exact, cores = options.settings(), available_cores()
     candidates = [SVMParameters(settings=exact, **point) for point in points]
     shared_fit = SVCs() if dataset.task == CLASSIFICATION else SVRs()
@@ -116,14 +116,14 @@ def distance_from_exact(
     best : SVMParameters
         The candidate, with landmarks.
     backend : Backend or None
-        Of a classification; a regression is always fitted by the path solver on a CPU.
+        For a classification; a regression is always fitted by the path solver on a CPU.
 
     Returns
     -------
     dict
         ``n_rows`` for the fits and ``n_tested`` others; ``exact`` and ``approximate``, the errors
-        on these, or of a regression the mean squared errors as fractions of the targets' variance;
-        their ``difference``, and ``low`` and ``high``, the ends of its 95 % interval.
+        on the others or, for a regression, the mean squared errors as fractions of the targets'
+        variance; their ``difference``, and ``low`` and ``high``, the ends of its 95 % interval.
     """
     n = len(data.y)
     n_rows = min(ROWS, 2 * n // 3)
@@ -149,7 +149,7 @@ def distance_from_exact(
 def _predictions(
     X: Any, y: np.ndarray, n_rows: int, candidate: SVMParameters, backend: Backend | None
 ) -> Any:
-    """The predictions for the other rows of a candidate fitted on the first ``n_rows``."""
+    """Predict the other rows by a candidate fitted on the first ``n_rows``."""
     settings = candidate.settings
     if backend is None:
         svr = candidate.as_estimator().set_params(n_jobs=settings.n_threads)

@@ -25,7 +25,7 @@ from pipelines.search.spaces import (
 Bounds = tuple[float, float]
 Value = float | str
 
-WORDS = ("scale", "auto")  # values of gamma that depend on the rows, as scikit-learn has them
+WORDS = ("scale", "auto")  # values of gamma that depend on the rows, as in scikit-learn
 N_VALUES = {"C": 8, "gamma": 8, "epsilon": 3}  # by default
 LOG_EPSILON = (-2.0, 0.0)
 LEAST, MOST = 1e-30, 1e30  # limits of C and gamma, so that float64 holds their products, too
@@ -37,7 +37,7 @@ def default_bounds(variance: float, images: bool) -> tuple[Bounds, Bounds]:
     """The default bounds of log10 C and of log10 gamma.
 
     Those of gamma lie around the value that scikit-learn calls "scale", 1 / (features × variance).
-    Of images they are whole decades, for MNIST those of the study.
+    For images they are whole decades; for MNIST, the bounds of the study.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def check_values(name: str, values: Sequence[Value]) -> None:
     Raises
     ------
     InputError
-        One is out of range, or no number or word that is allowed; there is none; or one appears
-        twice.
+        A value is out of range, or is not a number or an allowed word; there is no value; or a
+        value appears twice.
     """
     words, is_epsilon = WORDS if name == "gamma" else (), name == "epsilon"
     allowed_values = f"numbers from {0 if is_epsilon else LEAST:g} to {MOST:g}"
@@ -93,7 +93,7 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
     Returns
     -------
     axes : dict of str to tuple of float
-        Values of C, of gamma and, of a regression, of epsilon, each in ascending order.
+        Values of C, gamma and, for a regression, epsilon, each in ascending order.
     chosen : dict of str
         Numbers of values and bounds of the axes without values by hand.
 
@@ -123,7 +123,7 @@ def axes_of(options: Any, data: Dataset) -> tuple[dict[str, tuple[float, ...]], 
 
 
 def ranges_of(options: Any, data: Dataset) -> dict[str, Distribution]:
-    """The distributions of C, gamma and, of a regression, epsilon: log-uniform."""
+    """The distributions of C, gamma and, for a regression, epsilon: log-uniform."""
     bounds = bounds_of(options, data)
     ranges: dict[str, Distribution] = {
         axis: Range(10.0**low, 10.0**high, log=True) for axis, (low, high) in bounds.items()
@@ -158,10 +158,10 @@ def draw_points(options: Any, data: Dataset) -> tuple[list[Point], dict[str, Any
 
 
 def _draw_several_C(ranges: Mapping[str, Distribution], n: int, seed: int) -> list[Point]:
-    """Draw n candidates of few gamma; those of a gamma have C at equal distances.
+    """Draw n candidates with few values of gamma; those that share one have C at equal distances.
 
-    The offset of these C is one more coordinate of the Sobol point: the C of different gamma then
-    lie between each other, and do not depend on gamma.
+    The offset of these C is one more coordinate of the Sobol point: the values of C for different
+    gamma then lie between each other, and do not depend on gamma.
     """
     shared_ranges = {axis: distribution for axis, distribution in ranges.items() if axis != "C"}
     n_shared = (
@@ -181,17 +181,17 @@ def _draw_several_C(ranges: Mapping[str, Distribution], n: int, seed: int) -> li
 
 
 def n_gammas_of(n: int) -> int:
-    """The number of gamma for n candidates: 16 for 60, with 3 or 4 C each.
+    """The number of values of gamma for n candidates: 16 for 60, with 3 or 4 C each.
 
     On the study's grid of MNIST, interpolated, the best of 60 such candidates is 0.01 points behind
-    the best of all, as with 60 different gamma; with 4 gamma it is 0.27 points behind. A power of
-    two, as so many Sobol points each lie in a part of the bounds of their own.
+    the best of all, as with 60 different values of gamma; with 4 values it is 0.27 points behind. A
+    power of two, as so many Sobol points each have a part of the bounds to themselves.
     """
     return min(n, 2 ** round(math.log2(2 * math.sqrt(n))))
 
 
 def bounds_of(options: Any, data: Dataset) -> dict[str, Bounds]:
-    """Bounds of log10 C, log10 gamma and, of a regression, log10 epsilon: of the options, or
+    """Bounds of log10 C, log10 gamma and, for a regression, log10 epsilon: those of the options, or
     the defaults."""
     log_c, log_gamma = default_bounds(data.variance, data.image_shape is not None)
     bounds = {"C": options.log_c or log_c, "gamma": options.log_gamma or log_gamma}
@@ -224,8 +224,8 @@ def axis_by_hand(name: str, values: Sequence[Value], data: Dataset) -> tuple[flo
 def gamma_in_numbers(value: Value, data: Dataset) -> float:
     """A value of gamma as a number: ``scale`` and ``auto`` for all training rows, after scaling.
 
-    ``scale`` is 1 / (features × variance of all entries of the matrix), ``auto`` 1 / features, of
-    the columns that the solver gets.
+    ``scale`` is 1 / (features × variance of all entries of the matrix), ``auto`` 1 / features, both
+    for the columns that the solver gets.
     """
     if not isinstance(value, str):
         return float(value)

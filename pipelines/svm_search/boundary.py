@@ -28,7 +28,7 @@ NOT_REPEATED = {"--results": 1, "--resume": 1, "--extend": 1, "--accept-changed"
 
 
 def most_fits(metadata: Mapping[str, Any], n_candidates: int) -> str:
-    """The number of fits of more candidates, in words; a strategy may need fewer."""
+    """The number of fits for more candidates, in words; a strategy may need fewer."""
     nested = metadata.get("options", {}).get("nested") or 0
     n = (n_splits_of(metadata) or 1) * (1 + nested) * n_candidates
     return f"{'at most ' if metadata.get('strategy') else ''}{n:,} fits"
@@ -97,10 +97,10 @@ def widening_command(
     argv : sequence of str
         The command line of the run.
     options : mapping of str
-        Its options.
+        The options of the run.
     edges : sequence of GridBoundary
     run : Path
-        Its folder.
+        The folder of the run.
 
     Returns
     -------

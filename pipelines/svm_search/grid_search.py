@@ -35,7 +35,7 @@ class SVMGridSearch(GridSearch):
     """Grid search of a kernel SVM by cross-validation, on threads or a Dask cluster.
 
     It does what ``GridSearchCV(SVC(), param_grid)`` does, with the same attributes, results and
-    ties. ``X`` is not scaled here: scale it before.
+    ties. ``X`` is not scaled here: scale it beforehand.
 
     Candidates that differ in C and gamma share one path for each gamma, if their scorers need only
     predictions or decision values. One ``PathSVC`` is fitted for each candidate and fold if a
@@ -47,14 +47,14 @@ class SVMGridSearch(GridSearch):
     C : sequence of float, default (0.1, 1, 10, 100)
         Each above 0.
     gamma : sequence of float, "scale" or "auto", default (0.001, 0.01, 0.1, 1)
-        Of the kernel exp(-gamma * |x - z|^2), or as the other kernels use it; each above 0.
+        As in the kernel exp(-gamma * |x - z|^2), or as the other kernels use it; each above 0.
         ``"scale"`` is computed from the training rows of each fold. The linear kernel has no gamma,
-        and one is fitted.
+        and only one value is fitted.
     kernel : str or callable, default "rbf"
     degree : int, default 3
     coef0 : float, default 0.0
     class_weight : None, "balanced" or dict, default None
-        As for ``PathSVC``, all four.
+        All four as for ``PathSVC``.
     param_grid : dict of parameter of ``PathSVC`` to values, or list of them, optional
         Replaces ``C`` and ``gamma``.
     scoring : str, callable, list, tuple or dict, optional
@@ -62,8 +62,9 @@ class SVMGridSearch(GridSearch):
     refit : bool, str or callable, default True
         As for ``GridSearchCV``.
     margin : float, optional
-        Run a race, as ``RaceSearch`` does, and not the whole grid: by how many standard errors a
-        candidate may be behind the best, at least 1. By default all candidates get all folds.
+        Run a race, as ``RaceSearch`` does, instead of the whole grid: the number of standard
+        errors, at least 1, by which a candidate may be behind the best. By default all candidates
+        get all folds.
     probability : bool, default False
         Whether to calibrate the best candidate on the same folds, for ``predict_proba``; they must
         then validate every row once.
@@ -72,7 +73,7 @@ class SVMGridSearch(GridSearch):
     error_score : "raise" or number, default nan
         The score of a fit that fails; "raise" ends the search.
     return_train_score : bool, default False
-        Whether to score the training rows, too.
+        Whether to score the training rows as well.
     n_jobs : int, optional
         Threads of this process; all its cores by default. Without effect with a ``client``.
     solver : str, default "auto"
@@ -83,14 +84,14 @@ class SVMGridSearch(GridSearch):
     tol : float, default 1e-3
     max_iter : int, default -1
     memory_bytes : int, default 4 GiB
-        As for ``PathSVC``, all four.
+        All four as for ``PathSVC``.
     client : distributed.Client, optional
         Where to compute; by default threads of this process, which open no port. Clones and copies
         share it, pickles do not hold it: an unpickled search has None, and warns if it is fitted.
     verbose : int, default 0
         Above 0 shows the progress: a bar on a terminal, a widget in a notebook.
     time_budget : float, optional
-        Seconds, at least 1, after which the search and the refit are to end, as for ``GridSearch``;
+        Seconds, at least 1, after which the search and the refit should end, as for ``GridSearch``;
         the calibration of ``probability`` comes after them.
 
     Attributes
@@ -98,10 +99,10 @@ class SVMGridSearch(GridSearch):
     best_estimator_ : PathSVC
         Fitted on all of ``X``, by the solver of the search.
     n_iter_ : int
-        Iterations of all fits that share work, together.
+        The total number of iterations of all fits that share work.
     solver_ : str
         The solver that fitted the candidates; with ``solver="auto"`` it is ``"sklearn"``, ``SVC``
-        itself, if the path solver would take longer to load or compile than that to fit.
+        itself, if the path solver would take longer to load or compile than ``SVC`` to fit.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The search of ``svm_grid`` as an engine's problem, and the refit of its best candidate."""
+"""The search of ``svm_grid`` as a problem for the engine, and the refit of its best candidate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines.svm.probabilities import Calibration, fit_sigmoids
 from pipelines.svm.settings import Settings
 from pipelines.svm_search.approximation import distance_from_exact
 
-CORES_PER_WORKER = 8  # of a backend that uses several cores in one process
+CORES_PER_WORKER = 8  # for a backend that uses several cores in one process
 
 
 def workers_for(solver: str, cores: int) -> int:
@@ -50,7 +50,7 @@ def svm_problem(
     scorer: CandidateScorer,
     brief: bool = False,
 ) -> Problem:
-    """The search over some C and gamma, and epsilon of a regression, for the engine.
+    """The search over values of C, gamma and, for a regression, epsilon, for the engine.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def svm_problem(
     splits : Splits
         For each stage and fraction of the training rows.
     points : sequence of mapping
-        C, gamma and, of a regression, epsilon of each candidate.
+        C, gamma and, for a regression, epsilon of each candidate.
     solver : str
         A name in ``BACKENDS``; a regression is always fitted by the path solver on a CPU.
     settings : Settings
@@ -113,7 +113,7 @@ def refit_and_test_svm(
     probability: bool = False,
     brief: bool = False,
 ) -> dict[str, Any]:
-    """A task: fit the best candidate on all training rows and predict the test rows.
+    """Fit the best candidate on all training rows and predict the test rows, as a task.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def refit_and_test_svm(
     solver : str
         As for ``svm_problem``.
     probability : bool, default False
-        Whether to calibrate it on the splits of the search, which takes a fit for each.
+        Whether to calibrate it on the splits of the search, which takes one fit per split.
     brief : bool, default False
         As for ``svm_problem``.
 
@@ -132,12 +132,12 @@ def refit_and_test_svm(
         ``machine``
             KernelMachine or KernelRegressor.
         ``predicted``
-            Class codes, int of shape (n_test,), not changed by calibration; of a regression
+            Class codes, int of shape (n_test,), not changed by calibration; for a regression,
             float64.
         ``margin``
-            Of a classification, float64 of shape (n_test,), see ``margins``.
+            For a classification, float64 of shape (n_test,), see ``margins``.
         ``probabilities`` or ``decision_values``
-            Of a classification, float64 of shape (n_test, n_classes) with ``probability``;
+            For a classification, float64 of shape (n_test, n_classes) with ``probability``;
             otherwise as from ``class_values``.
         ``exactness``
             With landmarks, see ``distance_from_exact``.

@@ -18,9 +18,9 @@ from numba import njit
 
 from pipelines.svm.landmarks.primal_newton import ROWS_EACH
 
-# Newton's method continues after so many steps for each C as so many sweeps over all rows have,
-# plus what the same number of its own steps would take. Those multiply matrices of features, and a
-# product in them takes this fraction of one here.
+# Newton's method continues after as many steps for each C as this many sweeps over all rows have,
+# plus the time of as many steps of Newton's method. Those steps multiply matrices of features,
+# where a product takes this fraction of its time here.
 SWEEPS, OF_PRODUCT = 8, 0.005
 # The violation of optimality, relative to a margin of 1, at which the objective is first computed,
 # and the factor by which it shrinks until the objective is good enough.
@@ -46,7 +46,7 @@ def _sweep(
 ) -> tuple[int, int]:
     """Sweep over the rows, for every C, until violations are below ``violation``.
 
-    It ends, too, after ``allowed`` steps or ``most`` sweeps. A row on which no C has work left is
+    It also ends after ``allowed`` steps or ``most`` sweeps. A row on which no C has work left is
     skipped from then on.
 
     Returns
@@ -120,7 +120,7 @@ def squared_norms(features: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True, fastmath=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _losses(features: Any, rows: Any, signs: Any, targets: Any, bounds: Any, w: Any) -> Any:
-    """The sum of the losses of all rows for each C, not multiplied by it: float64 (n_C,)."""
+    """The sum of the losses of all rows for each C, not multiplied by C: float64 (n_C,)."""
     sums = np.zeros(len(w))
     for position in range(rows.size):
         x = features[rows[position]]
@@ -157,12 +157,12 @@ def ascend(
         The rows of the problem.
     signs, targets : float32 arrays of shape (n_rows,), see ``Loss``
     bounds : float32 array of shape (n_rows,)
-        What multiplies C for each row.
+        The factor of C for each row.
     Cs : float32 array of shape (n_C,)
     tol : float
         Duality gap as a fraction of the objective.
     seed : int
-        Seed of the order of the rows.
+        Seed for the order of the rows.
     most : int
         The most sweeps; -1 for as many as are faster than Newton's method.
 

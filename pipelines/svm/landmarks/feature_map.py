@@ -40,7 +40,7 @@ def choose_landmarks(X: Any, rows: np.ndarray, n: int, seed: int) -> np.ndarray:
     rows : int array
         Numbers of the rows to choose from.
     n : int
-        How many landmarks; all rows if there are fewer.
+        Number of landmarks; all rows are chosen if there are fewer.
     seed : int
 
     Returns
@@ -81,7 +81,7 @@ class FeatureMap:
     landmarks : int64 array of shape (n_landmarks,)
         Rows of the training data.
     projection : float64 array of shape (n_landmarks, n_directions)
-        On the host. Features are kernel values with the landmarks times this.
+        On the host. Features are kernel values with the landmarks, multiplied by this matrix.
     kernel : Kernel
     """
 
@@ -99,7 +99,7 @@ class FeatureMap:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), of numpy or ``xp``
+        X : array of shape (n_samples, n_features), a numpy or ``xp`` array
         landmarks : int64 array, from ``choose_landmarks``
         kernel : Kernel
         xp : module
@@ -190,7 +190,7 @@ def make_features(
         Numbers of the rows.
     mapped : FeatureMap
     run : callable
-        Like ``map``; a pool's on a CPU.
+        Like ``map``; on a CPU, the ``map`` of a pool.
     out : float32 array of shape (len(rows), n_features)
         Output.
     """

@@ -42,7 +42,7 @@ def solve_interior(
     features : float64 array of shape (n, n_features)
     sides : sequence of (signs, targets), arrays of shape (n,), see ``Loss``
     upper : float64 array of shape (n,)
-        The bound of each multiplier, above 0: C times what multiplies it for the row.
+        The bound of each multiplier, above 0: C times its factor for the row.
     tol : float
         Duality gap as a fraction of the objective.
     most : int
@@ -73,14 +73,14 @@ class Point:
     w : float64 array of shape (n_features,)
         The best weights so far.
     objective : float
-        Their objective.
+        The objective of these weights.
     loss : float
-        The part of it besides half the squared norm.
+        The objective without half the squared norm.
     least : float
         The best lower bound of the objective, from the dual problem.
     bound_fraction : float
-        The multipliers of that bound are at most this fraction of theirs: it holds for other C's
-        from this fraction of C on, too.
+        The multipliers that give ``least`` are at most this fraction of their bounds, so it also
+        holds for other C's, from this fraction of C on.
     n_steps : int
     """
 
@@ -111,7 +111,7 @@ class Point:
             self.least, self.bound_fraction = least, float((self.alpha / self.upper).max())
 
     def step(self) -> None:
-        """Make a step: a predictor first, then the step corrected by what that shows."""
+        """Take a step: first a predictor, then the step corrected by what the predictor shows."""
         xp, alpha, low, high = self.xp, self.alpha, self.low, self.high
         room = self.upper - alpha
         self.stiffness = low / alpha + high / room

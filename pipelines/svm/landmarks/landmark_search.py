@@ -33,8 +33,8 @@ from pipelines.svm.search import Layout, PathProblem, check_size, class_factors,
 from pipelines.svm.settings import Settings
 from pipelines.svm.solutions import CONVERGED, ITERATION_LIMIT
 
-# The objective may be above its minimum by this times the tolerance, 1 % by default: to come closer
-# changes errors little beside what the approximation does. The least is what single precision
+# The objective may be above its minimum by this times the tolerance, 1 % by default: coming closer
+# changes errors little compared with the approximation. The least is what single precision
 # resolves.
 OF_TOLERANCE, LEAST_TOL = 10.0, 1e-5
 FEATURES, ASCENT = 0.3, 0.3  # fractions of the time, for the progress
@@ -51,7 +51,7 @@ class Device:
     xp : module
         numpy or cupy.
     run : callable
-        Like ``map``; a pool's on a CPU.
+        Like ``map``; on a CPU, the ``map`` of a pool.
     name : {"cpu", "gpu"}
     block_bytes : int
         Bytes of features that are worked on at once.
@@ -84,7 +84,7 @@ class TrainingRows:
     Attributes
     ----------
     layout : Layout
-        Of the training rows; its classes are those of all rows.
+        The layout of the training rows; its classes are the classes of all rows.
     counts, weights : float64 arrays of shape (n,)
         How often each row trains, and that times its sample weight.
     """
@@ -95,7 +95,7 @@ class TrainingRows:
 
     @classmethod
     def of(cls, y: np.ndarray, train: np.ndarray, sample_weight: np.ndarray | None) -> TrainingRows:
-        """Sort the training rows of a split; one that repeats counts as often."""
+        """Sort the training rows of a split; each counts as often as it appears."""
         classes, codes = np.unique(y, return_inverse=True)
         rows, counts = np.unique(train, return_counts=True)
         weights = counts.astype(np.float64)
@@ -117,7 +117,7 @@ class TrainingRows:
     def signs_and_bounds(
         self, problem: PathProblem, numbers: np.ndarray, class_weight: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The sides of a problem's rows, 1 or -1, and what multiplies C for each; both float32."""
+        """The sides of a problem's rows, 1 or -1, and the factor of C for each; both float32."""
         codes = self.layout.codes[numbers]
         factors = class_factors(self.layout, problem, self.counts, class_weight)
         signs = np.where(codes == problem.first, 1, -1).astype(np.float32)
@@ -199,7 +199,7 @@ def solve_split(
     Yields
     ------
     Progress or Solved
-        Progress, and the solutions at last.
+        Progress, and finally the solutions.
     """
     xp, tol = device.xp, max(OF_TOLERANCE * settings.tol, LEAST_TOL)
     order = training.layout.order
@@ -300,12 +300,12 @@ def solve_landmarks(
 ) -> Iterator[Fit | Progress]:
     """Cross-validate every gamma and C on every split, as ``solve_path`` does, on landmarks.
 
-    The landmarks are training rows of each split. The objective may be above its minimum by ten
-    times ``settings.tol`` of itself, at least by 1e-5.
+    The landmarks are training rows of each split. The objective may be above its minimum by a
+    fraction of ten times ``settings.tol`` or of 1e-5, whichever is larger.
 
     Parameters
     ----------
-    X : float array of shape (n_samples, n_features), of numpy or cupy
+    X : float array of shape (n_samples, n_features), numpy or cupy
     y : array of shape (n_samples,)
         Class codes.
     gammas : sequence of float
@@ -318,7 +318,7 @@ def solve_landmarks(
     sample_weight : float array of shape (n_samples,), optional
         Factors of C.
     return_decisions : bool, default False
-        Whether fits have the decision values of the binary problems, too.
+        Whether fits also have the decision values of the binary problems.
 
     Yields
     ------
@@ -449,7 +449,7 @@ def regression_losses(
     epsilons: Sequence[float],
     device: Device,
 ) -> list[tuple[list[tuple[int, int]], Loss]]:
-    """The runs of rows, which are all, and the loss of each epsilon."""
+    """The runs, which cover all rows, and the loss, for each epsilon."""
     xp, targets = device.xp, np.asarray(y, np.float64)[training.layout.order]
     bounds, losses = xp.asarray(training.weights, np.float32), []
     up, down = xp.ones(len(targets), np.float32), -xp.ones(len(targets), np.float32)
@@ -495,7 +495,7 @@ def fit_landmarks(
 
     Parameters
     ----------
-    X : float array of shape (n_samples, n_features), of numpy or cupy
+    X : float array of shape (n_samples, n_features), numpy or cupy
     y : array of shape (n_samples,)
         Class codes, or targets.
     C, gamma : float

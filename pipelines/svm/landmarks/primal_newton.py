@@ -74,7 +74,7 @@ class FeatureRows:
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of a row of value f: for each side ``sign * (target - f)`` where that is above 0.
+    """The loss of a row with value f: for each side, ``sign * (target - f)`` where that is above 0.
 
     One side, whose targets are the signs, is a classifier's hinge loss; two are the edges of a
     tube.
@@ -84,7 +84,7 @@ class Loss:
     sides : sequence of (signs, targets)
         float32 arrays of shape (n_rows,).
     bounds : float32 array of shape (n_rows,)
-        What multiplies C for each row.
+        The factor of C for each row.
     Cs : float64 array of shape (n_C,)
     """
 
@@ -133,11 +133,11 @@ def descend(
         A start, within the bounds; a C for which they are good enough takes no step. None to start
         from weights of 0.
     tol : float
-        By which fraction of itself the objective may be above its minimum, as far as that is known.
+        The fraction by which the objective may be above its minimum, as far as that is known.
     most : int
         The most steps.
     run : callable
-        Like ``map``, with results in order; a pool's on a CPU.
+        Like ``map``, with results in order; on a CPU, the ``map`` of a pool.
     xp : module
         numpy or cupy.
     block_bytes : int
@@ -146,7 +146,7 @@ def descend(
     Yields
     ------
     Progress or Weights
-        Progress between steps, and the weights at last.
+        Progress between steps, and finally the weights.
     """
     if not float(loss.bounds.sum()):  # no rows, or only rows without weight
         n_C = len(loss.Cs)
@@ -331,7 +331,7 @@ class _Descent:
         factors = xp.zeros(len(loss.bounds), np.float32)
         for signs, targets in loss.sides:
             off = xp.abs(signs * (targets - self.values[:, c]))
-            # Rows beyond the rounding that a step may bring within it take part, too: where few are
+            # Rows beyond the rounding that a step may bring within it also take part: where few are
             # within it, a step that knows only those would go too far.
             factors += (off < REACH * width) / xp.maximum(off, width)
         factors *= loss.bounds
@@ -369,7 +369,7 @@ class _Descent:
     ) -> None:
         """Move along a direction for each active C, as far as the rounded objective decreases.
 
-        Without ``descents`` the whole way, from weights of 0.
+        Without ``descents``, move the whole way, from weights of 0.
         """
         xp, single = self.xp, self.xp.asarray(directions, np.float32)
         along = xp.empty((len(self.values), len(self.active)), np.float32)
