@@ -120,7 +120,7 @@ class Products(NamedTuple):
 class Exact(NamedTuple):
     """The inputs of kernel values in double precision.
 
-    source : what they are computed from beside ``shared``, see ``hard``
+    source : what they are computed from besides ``shared``, see ``hard``
     gamma, coef0 : float64
     """
 
@@ -149,7 +149,7 @@ class Sides(NamedTuple):
     """The two sides of a binary problem.
 
     pulls : float64 (n_classes, n_columns), kernel times fold weights over each class
-    factors : float64 (n_classes,), what multiplies C
+    factors : float64 (n_classes,), the factors of C
     first, second : class numbers; second is -1 for all others
     """
 
@@ -237,7 +237,7 @@ def smaller(a, b):
 
 @device
 def top_of(value, at, lanes):
-    """The largest value among each ``lanes`` lanes and its ``at``; the lowest one of a tie."""
+    """The largest value among each ``lanes`` lanes and its ``at``; in a tie, the lowest ``at``."""
     distance = lanes // 2
     while distance > 0:
         other, other_at = exchange(value, distance), exchange(at, distance)
@@ -271,7 +271,7 @@ def sum_of(value, lanes):
 def join_tops(t, n_threads, values, places):
     """The largest of the warps' values and its place, in every thread.
 
-    Groups of as many lanes as there are warps all do the same. If a warp is one thread it reads
+    Groups of as many lanes as there are warps all do the same. If a warp is one thread, it reads
     all values.
     """
     n_warps = n_threads // WARP

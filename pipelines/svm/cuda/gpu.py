@@ -40,7 +40,7 @@ class Limits:
     shared_block, shared_multiprocessor : int
         Bytes of shared memory per block and per multiprocessor.
     registers : int
-        Registers of a multiprocessor.
+        Registers per multiprocessor.
     fast_float64 : bool
         Whether products in float64 take at most twice as long as in float32.
     """
@@ -64,7 +64,7 @@ def array_module(xp: Any = None) -> Any:
 
 
 def limits() -> Limits:
-    """The limits of the current device; of the simulator, those of one small multiprocessor."""
+    """The limits of the current device; for the simulator, those of one small multiprocessor."""
     if SIMULATED:
         return Limits(1, _SHARED_FOR_ALL, 2 * _SHARED_FOR_ALL, 1 << 16, True)
     device = cuda.get_current_device()
@@ -86,7 +86,7 @@ def _pool(xp: Any) -> Any:
 def own_memory(xp: Any) -> Iterator[None]:
     """Allocate this thread's arrays from a pool of its own, which is emptied at the end.
 
-    RAPIDS, once imported, replaces cupy's pool by plain ``cudaMalloc`` for the whole process:
+    RAPIDS, once imported, replaces cupy's pool with plain ``cudaMalloc`` for the whole process:
     scoring would then wait for the device at every temporary array. If RMM has a pool, arrays come
     from that one.
     """
@@ -124,7 +124,7 @@ def is_device_out_of_memory(error: Exception) -> bool:
 def free_bytes(xp: Any) -> int:
     """Bytes of free device memory, with what is free in our pool; 1 GiB under the simulator.
 
-    With a pool of RMM, the larger of what is free in it and on the device, as an array lies in one
+    With an RMM pool, the larger of the free bytes in it and on the device, as an array lies in one
     of them.
     """
     if xp is np:
@@ -172,13 +172,13 @@ def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_byte
     ----------
     kernel : numba kernel
     grid : int or tuple of int
-        Blocks.
+        The number of blocks.
     block_size : int
-        Threads of a block.
+        Threads per block.
     arguments : list
         Numbers and cupy arrays; under the simulator numpy arrays.
     shared_bytes : int, default 0
-        Bytes of dynamic shared memory of a block.
+        Bytes of dynamic shared memory per block.
     """
     if SIMULATED:
         kernel[grid, block_size, 0, shared_bytes](*arguments)
@@ -190,6 +190,6 @@ def launch(kernel: Any, grid: Any, block_size: int, arguments: list, shared_byte
     if shared_bytes:
         _provide_shared(kernel, arguments, shared_bytes)
     with warnings.catch_warnings():
-        # numba warns of grids of few blocks, which are right for small problems.
+        # numba warns about grids of few blocks, which are right for small problems.
         warnings.simplefilter("ignore", NumbaPerformanceWarning)
         kernel[grid, block_size, 0, shared_bytes](*arguments)

@@ -49,7 +49,7 @@ MOST_FEATURES = 256
 
 
 def exact_source(n_features: int) -> str:
-    """The source of kernel values in double precision for rows of so many features."""
+    """The source of kernel values in double precision for rows with so many features."""
     return ROWS if n_features <= MOST_FEATURES else PRODUCTS
 
 
@@ -85,7 +85,7 @@ def hard_functions(name: str, source: str):
 
     @device
     def term(feature, other_feature):
-        """What a feature adds to the product, or squared distance, of two rows."""
+        """The contribution of a feature to the product, or squared distance, of two rows."""
         if of_distances:
             return (feature - other_feature) * (feature - other_feature)
         return feature * other_feature
@@ -109,7 +109,7 @@ def hard_functions(name: str, source: str):
 
     @device
     def of_products(exact, column, a, b, c, d):
-        """As ``of_rows``."""
+        """See ``of_rows``."""
         return (
             product(exact, column, a),
             product(exact, column, b),
@@ -160,7 +160,7 @@ def hard_functions(name: str, source: str):
     def subtract(t, n_threads, rows, begin, end, m, work, exact):
         """Subtract all m packed rows like ``row_subtractor``, in float64, from some residuals.
 
-        begin, end : from ``begin``, a multiple of the number of threads, to before ``end``
+        begin, end : half-open range of these residuals; ``begin`` is a multiple of ``n_threads``
         """
         for k in range(begin + t, end, n_threads):
             column, r = np.uint32(rows.columns[k]), rows.residual[k]
@@ -188,11 +188,11 @@ def hard_functions(name: str, source: str):
     def solve_hard(
         t, n_threads, m, near, exact, tol, finest, limit, space, work, spare, saved_state, parts
     ):
-        """Run SMO and then Newton steps on m members, some of them in each call.
+        """Run SMO and then Newton steps on m members, a part of the work in each call.
 
         tol : tolerance of this solve
         finest : tolerance of the problem, which later solves have to meet
-        limit : of iterations and steps, in all calls together
+        limit : the most iterations and steps, over all calls
         space : float64 (*hard_shape(width)); spare : int32 (>= m,)
         work : WorkSpace, with the members' columns; all but its members is overwritten
         saved_state : float64 (``KEPT_HARD``,), below 0 at first: the remaining steps, and what

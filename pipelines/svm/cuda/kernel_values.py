@@ -18,8 +18,9 @@ from pipelines.svm.cuda.block import SHIFTER, SIMULATED, WARP, device, fused, po
 def falling_expm1(x):
     """``exp(x) - 1`` of a float32 x <= 0, to 2 units in the last place.
 
-    It takes two thirds of the instructions of the library's, which also handles positive x; an
-    SMO iteration needs three values for every row.  ``exp(x) = 2**n exp(f)``, |f| <= ln 2 / 2.
+    It takes two thirds of the instructions of the library's function, which also handles positive
+    x; an SMO iteration needs three values for every row.
+    ``exp(x) = 2**n exp(f)``, |f| <= ln 2 / 2.
     """
     x = max(x, np.float32(-87))
     shifted = fused(x, np.float32(1.4426950408889634), SHIFTER)
@@ -107,8 +108,8 @@ def self_function(name: str):
 def fill_kernel(name: str):
     """The CUDA kernel that writes kernel values of some rows and a range of columns.
 
-    ``(shared, rows, first, gamma, coef0, degree, out)``: ``out[v, k]`` is that of row ``rows[v]``
-    and column ``first + k``.  A block computes a row.
+    ``(shared, rows, first, gamma, coef0, degree, out)``: ``out[v, k]`` is the value for row
+    ``rows[v]`` and column ``first + k``.  A block computes a row.
 
     shared : float32 (m, n); rows : int32 (n_rows,); out : float32 (n_rows, width)
     """

@@ -33,7 +33,7 @@ from pipelines.svm.solutions import Solutions
 _MOST_MEMBERS = 4096
 
 # The most members of a hard problem: their kernel and its factor take 100 MiB, if memory has room
-# for that. Of one class against the rest of 60,000 images, 1,900 rows are free at the largest C.
+# for that. With one class against the rest of 60,000 images, 1,900 rows are free at the largest C.
 _MOST_HARD_MEMBERS = 2560
 
 # Kernel values that a launch adds up, for the sums that paths start from: half a second on the
@@ -135,7 +135,7 @@ def order_jobs(table: Table, gammas: np.ndarray, distances: np.ndarray) -> np.nd
     table : Table
     gammas : array of shape (n_gammas,)
     distances : float64 array of shape (n_classes, n_classes)
-        Mean squared distances between the rows of each two classes, from ``class_distances``.
+        Mean squared distances between the rows of each pair of classes, from ``class_distances``.
 
     Returns
     -------
@@ -164,14 +164,14 @@ class Launching:
     Attributes
     ----------
     block_size : int
-        Threads of a block.
+        Threads per block.
     blocks_per_multiprocessor : int
-        How many blocks are resident on a multiprocessor: more hide each other's waits, and leave
-        less shared memory for each.
+        How many blocks are resident on a multiprocessor: more of them hide each other's waits, and
+        leave less shared memory for each.
     capacity : int or None
-        The most members of an inner solve; None for what shared memory holds, up to 4,096. If more
-        rows violate optimality, the worst are taken. Far fewer members than free multipliers cost
-        many iterations where gamma is small.
+        The most members of an inner solve; None for as many as shared memory holds, up to 4,096. If
+        more rows violate optimality, the worst are taken. Far fewer members than free multipliers
+        cost many iterations where gamma is small.
     most_blocks : int or None
         The most blocks of a launch; None for as many as are resident together.
     hard_members : int or None
@@ -203,7 +203,7 @@ class Launching:
         return cls(128, 4) if largest <= 1 << 14 else cls(256, 2)
 
     def members(self, limit: Limits, largest: int) -> int:
-        """The size of a working set, for problems of ``largest`` rows."""
+        """The size of a working set, for problems with ``largest`` rows."""
         block_bytes = (
             limit.shared_multiprocessor // self.blocks_per_multiprocessor - RESERVED_SHARED
         )
@@ -221,7 +221,7 @@ class Launching:
         return members_width(min(n_wanted, members), self.block_size)
 
     def registers(self, limit: Limits) -> int:
-        """Registers of a thread with which all blocks are resident; a multiple of 8."""
+        """Registers per thread with which all blocks are resident; a multiple of 8."""
         threads = self.block_size * self.blocks_per_multiprocessor
         return max(32, min(255, limit.registers // threads // 8 * 8))
 
@@ -232,7 +232,7 @@ class Launching:
 
 
 def class_distances(shared: Any, starts: np.ndarray, kernel: Kernel, xp: Any) -> np.ndarray:
-    """Mean squared distances between the rows of each two classes, on the host.
+    """Mean squared distances between the rows of each pair of classes, on the host.
 
     Parameters
     ----------
@@ -288,14 +288,14 @@ def solve_table(
     numbers : sequence of int
         Numbers of the problems.
     classes : sequence of int
-        The classes they are about.
+        The classes of these problems.
     shared : float32 array of shape (m, m)
         Products of the rows of ``classes``.
     exact : array or None
-        Their source of values in double precision, see ``hard``; None for SMO alone.
+        The source of their values in double precision, see ``hard``; None for SMO alone.
     gammas : array of shape (n_gammas,)
     coefficients : float32 array of shape (n_gammas, n_folds, n_classes, n_C, n)
-        Output; 0 before.
+        Output; all 0 at first.
     out : list of Solutions, one for each gamma
         Output; all but ``support`` is written.
     xp : module

@@ -30,7 +30,7 @@ class MemoryPlan:
     Attributes
     ----------
     whole : bool
-        Whether it holds the products of all rows, not those of one pair.
+        Whether it holds the products of all rows, or only the products of one pair.
     n_gammas : int
         How many gammas a launch solves.
     score_rows : int
@@ -42,7 +42,7 @@ class MemoryPlan:
     hard_members : int
         Members of the working set of a hard problem; 0 for SMO alone.
     n_bytes : int
-        Bytes of all that.
+        Bytes of all of this together.
     """
 
     whole: bool
@@ -72,8 +72,8 @@ def plan_memory(
     """Plan the use of ``free_bytes`` of device memory.
 
     If the n x n products do not fit, ``ovo`` is solved pair by pair, and the products of the rows
-    to score are computed block by block. If they fit once but not twice, problems of many features
-    are solved by SMO alone.
+    to score are computed block by block. If they fit once but not twice, problems with many
+    features are solved by SMO alone.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def plan_memory(
     free_bytes : int
     n_blocks, members, block_size : int
         Blocks of the solver, and members of the working set and threads of each. If memory is
-        short members are reduced first, then blocks.
+        short, members are reduced first, then blocks.
     hard_members : int
-        Members of the working set of a hard problem; reduced, too, or 0 in the end.
+        Members of the working set of a hard problem; also reduced, in the end to 0.
 
     Returns
     -------

@@ -54,9 +54,10 @@ PANEL = 4
 # as 26,000 iterations of SMO.
 STEPS_AT_ONCE = 4
 
-# A status beside those of ``solutions``: the next call continues.  And how many numbers are saved
-# until then: of free rows, of the first row of the factor to be computed, of rows to be set free at
-# once, of idle steps, and whether the factor has followed the last step.
+# A status beside those of ``solutions``: the next call continues.  And how many values are saved
+# until then: the number of free rows, the first row of the factor to be computed, the number of
+# rows to set free at once, the number of idle steps, and whether the factor has followed the last
+# step.
 UNFINISHED = -1
 KEPT = 5
 
@@ -224,7 +225,7 @@ def _follow_step(t, n_threads, f, step, level, free):
 
 @device
 def _follow_move(t, n_threads, f, free):
-    """Subtract the effect of ``free.move``, the transposed factor times it, from that side."""
+    """Subtract the transposed factor times ``free.move``, its effect, from the residuals' side."""
     factor = free.factor
     forward = factor[f + 1]
     for k in range(t, f, n_threads):
@@ -255,7 +256,7 @@ def rank_of(value, at, n, values):
 def list_free(t, n_threads, m, near, free, keys, parts):
     """Fill ``free.rows`` with the free members; returns their number.
 
-    Members near a bound, which are likely to be pinned, come last: to remove one changes only the
+    Members near a bound, which are likely to be pinned, come last: removing one changes only the
     rows of the factor after it.
 
     keys : float64 (>= m,), overwritten
@@ -433,7 +434,7 @@ def _turn_columns(t, n_threads, n_left, n_gone, free, tile):
 def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, parts):
     """Append to the f free rows the ``most`` rows at a bound that violate optimality most.
 
-    least : only rows that violate it by more
+    least : only rows that violate optimality by more than this
     keys : float64 (>= m,), overwritten
 
     Returns how many are free then.
@@ -454,7 +455,7 @@ def add_violating(t, n_threads, m, f, most, level, least, near, free, keys, part
         rank = rank_of(keys[p], p, n_violating, keys)
         if rank < most:
             free.rows[f + rank] = free.spare[p]
-    barrier()  # they are read by others than their writers
+    barrier()  # they are read by threads other than their writers
     return f + min(n_violating, most)
 
 
@@ -505,7 +506,7 @@ def _times(t, n_threads, f, near, free, times, parts):
 def _product(t, n_threads, m, f, matrix, free, out):
     """Fill ``out`` with the kernel of m members and the free ones, times ``free.move``.
 
-    That ``matrix`` may be less by a constant does not matter, as moves sum to 0.
+    ``matrix`` may be smaller by a constant, which does not matter, as moves sum to 0.
     """
     for begin in range(t, m, 4 * n_threads):  # so that four loads are in flight
         a, b, c = begin, begin + n_threads, begin + 2 * n_threads
@@ -526,15 +527,15 @@ def _product(t, n_threads, m, f, matrix, free, out):
             out[c] = sum_w
         if d < m:
             out[d] = sum_x
-    barrier()  # it is read by others than its writers
+    barrier()  # it is read by threads other than its writers
 
 
 @device
 def _spread(t, n_threads, f, reach, near, free, parts):
     """Fill ``free.move``: pinned rows go to their bounds, the others by ``reach`` times ``d``.
 
-    A multiple of ``v`` keeps the sum 0.  Rows that it carries beyond their bounds are pinned, too,
-    and it is computed again.  Returns whether all rows are within their bounds.
+    A multiple of ``v`` keeps the sum 0.  Rows that it carries beyond their bounds are also pinned,
+    and the multiple is computed again.  Returns whether all rows are within their bounds.
     """
     for _ in range(MOST_TRIES):
         excess, v_sum = 0.0, 0.0
@@ -574,9 +575,10 @@ def _spread(t, n_threads, f, reach, near, free, parts):
 def _pin_many(
     t, n_threads, m, f, step, count, full_gain, ridge, near, matrix, free, times, effect, parts
 ):
-    """Fill ``free.move`` so that many rows reach their bounds at once; returns whether it did.
+    """Fill ``free.move`` so that many rows reach their bounds; returns whether such a move exists.
 
-    A move is accepted if the objective falls by no less than along ``d`` to the first bound.
+    A move is accepted if the objective falls at least as much as it does along ``d`` to the first
+    bound.
 
     step : the length along ``d`` to the first bound
     count : how many rows reach a bound along ``d``
@@ -694,14 +696,14 @@ def solve_active(
         Tolerance of the problem, which later solves have to meet.
     limit : int
         The most steps.
-    free : Free, of at least m members
+    free : Free, with room for at least m members
     keys, effect : float64 (>= m,)
         Work space.
     saved_state : float64 (``KEPT``,)
         In device memory, below 0 at first. After ``UNFINISHED``, a call with this, ``near`` and
         ``free`` unchanged continues as if there had been no interruption.
     parts : Parts
-        ``chunk_factors`` is overwritten, too.
+        ``chunk_factors`` is also overwritten.
 
     Returns
     -------
@@ -767,7 +769,7 @@ def solve_active(
                     free.move[q], free.pinned[q] = step * free.d[q], 0.0
                     if step < 1.0 and q == at:
                         free.pinned[q] = free.d[q]
-                barrier()  # moves are read by others than their writers
+                barrier()  # moves are read by threads other than their writers
                 _product(t, n_threads, m, f, matrix, free, effect)
             moved = _take_step(t, n_threads, m, f, near, free, effect, parts)
             steps += 1

@@ -28,7 +28,7 @@ _TIGHT, _RESOLVED = 0.5, 1e-13
 
 @device
 def pack(t, n_threads, rows, m, work, parts):
-    """List those of m changes that are not 0, with their rows' columns, in order.
+    """List the changes, of m, that are not 0, with their rows' columns, in order.
 
     work : WorkSpace, of which ``factors`` and ``columns`` are written; a barrier has to separate
         this from writes of other threads to ``changes`` and ``members``
@@ -46,7 +46,7 @@ def pack(t, n_threads, rows, m, work, parts):
             work.factors[at] = work.changes[p]
             work.columns[at] = rows.columns[work.members[p]]
             at += 1
-    barrier()  # they are read by others than their writers
+    barrier()  # they are read by threads other than their writers
     return total
 
 
@@ -69,8 +69,8 @@ def row_subtractor(name: str):
     def subtract(t, n_threads, rows, begin, m, work, products, parts):
         """Subtract packed rows of the kernel, times their factors, from the residuals.
 
-        begin, m : which of them, from ``begin``, a multiple of ``CHUNK``, to before ``m``; the
-            result does not depend on where the calls are cut
+        begin, m : the half-open range of rows, ``begin`` to ``m``; ``begin`` is a multiple of
+            ``CHUNK``; the result does not depend on how the range is split into calls
         """
         n, stride = np.int32(rows.residual.size), np.int32(n_threads)
         for first in range(begin, m, CHUNK):
@@ -120,7 +120,7 @@ def row_subtractor(name: str):
 
 @device
 def _weight_up_to(t, n_threads, n, signed, sign, eager, level, tie_top, last, sums):
-    """Weight of the rows of side ``sign`` with ``eager <= level``, of tied rows up to ``last``."""
+    """Weight of side ``sign``'s rows with ``eager <= level``, counting ties only up to ``last``."""
     total = 0.0
     for k in range(t, n, n_threads):
         if signed[k] * sign > 0.0 and (eager[k] <= level or (eager[k] <= tie_top and k <= last)):
@@ -133,9 +133,9 @@ def fill_heavy(t, n_threads, n, C, signed, sign, light, eager, beta, parts):
     """Set the multipliers of the light class, and of the most eager rows of the heavy one, to
     their bounds.
 
-    Those of the heavy class, whose label is ``sign``, get the weight ``light`` together.  Two
-    bisections replace a sort: one finds the eagerness up to which rows are filled, one the last row
-    among those that tie.
+    The eager rows of the heavy class, whose label is ``sign``, get the weight ``light`` together.
+    Two bisections replace a sort: one finds the eagerness up to which rows are filled, one the last
+    row among those that tie.
 
     signed : float64 (n,), weight times label
     eager : float64 (n,), the smallest first
@@ -237,10 +237,10 @@ def device_tolerance_at(C, tol, span, size):
 
 @device
 def start(t, n_threads, C, rows, sides, work, parts):
-    """Make a feasible start for the first C; changes remain to be packed and subtracted.
+    """Build a feasible starting point for the first C; changes remain to be packed and subtracted.
 
-    Every multiplier of the class of less weight is at its bound, and the other class has the same
-    sum.  The residual and beta of ``rows`` are written, ``work`` is overwritten.
+    Every multiplier of the class with less weight is at its bound, and the other class is given the
+    same total.  The residual and beta of ``rows`` are written, ``work`` is overwritten.
     """
     signed, beta, n = rows.signed, rows.beta, rows.signed.size
     weight_first, weight_second = 0.0, 0.0
@@ -280,7 +280,7 @@ def restore(t, n_threads, rows, work):
 
 @device
 def scale(t, n_threads, old_C, C, rows):
-    """Scale every multiplier with C, as its bound, and the residuals with them."""
+    """Scale every multiplier with C, like its bound, and the residuals with them."""
     signed, beta, residual = rows.signed, rows.beta, rows.residual
     ratio = C / old_C
     for k in range(t, signed.size, n_threads):
@@ -334,7 +334,7 @@ def survey(t, n_threads, C, rows, parts):
 
 @device
 def count_support(t, n_threads, C, rows, parts):
-    """The number of multipliers that are not 0, and of those at their bound."""
+    """The number of multipliers that are not 0, and the number at their bound."""
     n_support, n_bounded = 0.0, 0.0
     for k in range(t, rows.signed.size, n_threads):
         if rows.beta[k] != 0.0:
@@ -443,7 +443,7 @@ def _wanted(k, i, j, C, rows, rise, fall):
 def choose(t, n_threads, i, j, C, rows, rise, fall, parts, members):
     """List the rows of an inner solve in ascending order: those that two cuts select.
 
-    If the cuts exclude free rows, all of these are chosen, too.
+    If the cuts exclude free rows, all free rows are chosen as well.
 
     i, j : rows that are chosen in any case, so that each inner solve makes progress
     members : int32, output

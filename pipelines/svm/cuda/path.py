@@ -41,7 +41,7 @@ _DIVISORS = 1, 2, 4
 
 
 class GPUMemoryError(RuntimeError):
-    """A GPU has no memory for what was planned; another process may have taken it meanwhile."""
+    """A GPU lacks the memory that was planned; another process may have taken it meanwhile."""
 
 
 class _Clock:
@@ -97,14 +97,14 @@ def solve_path_cuda(
     Parameters
     ----------
     X : float array of shape (n, n_features)
-        Of numpy, or on the device.
+        A numpy array or a device array.
     y, gammas, Cs, folds, return_decisions, **form
         As for ``solve_path``.
     memory_bytes : int, optional
-        Bytes of device memory that may be used; None for what is free. If an allocation fails
+        Bytes of device memory that may be used; None for all that is free. If an allocation fails
         nevertheless, the remaining gammas are planned with half of it, then with a quarter.
     launching : Launching, optional
-        How the solver is launched; None for what suits the size of the problems.
+        How the solver is launched; None for a configuration that suits the size of the problems.
     xp : module, optional
         None for cupy, or numpy under the simulator.
     phases : dict, optional
@@ -113,7 +113,7 @@ def solve_path_cuda(
     Yields
     ------
     Fit or Progress
-        As ``solve_path``; progress after each launch.
+        As for ``solve_path``; progress after each launch.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def solve_path_cuda(
     MemoryError
         The device's memory is too small for the smallest plan, see ``plan_memory``.
     GPUMemoryError
-        Allocations failed with a quarter of the memory, too.
+        Allocations failed even with a quarter of the memory.
     """
     xp, limit = array_module(xp), limits()
     y, gamma_values, C_values, folds = as_arrays(to_host(X), y, gammas, Cs, folds)
@@ -310,7 +310,7 @@ class _Grid:
                 seconds += self.clock.lap("solve")
                 yield (n_done + fraction) / len(groups)
             seconds += self.clock.lap("solve")
-        # A problem's part of the time is that of its iterations.
+        # A problem's share of the time is its share of the iterations.
         effort = np.stack([solutions.iterations.sum(axis=2) for solutions in out]) + 1.0
         effort *= seconds / effort.sum()
         for solutions, problem_seconds in zip(out, effort, strict=True):
@@ -382,7 +382,7 @@ def fit_path_cuda(
     """Fit C-SVC for one C and gamma on all rows, like ``pipelines.svm.cpu.fit.fit_path``.
 
     The pairwise products of all rows must fit in device memory: 4 n² bytes, and twice that for
-    Newton's method on rows of many features.
+    Newton's method on rows with many features.
 
     Parameters
     ----------

@@ -30,11 +30,11 @@ def affords_float64(n: int, n_features: int, fast_float64: bool) -> bool:
 def prepare_device_rows(X: Any, kernel: Kernel, xp: Any, fast_float64: bool) -> Any:
     """Rows ready for the products: on the device, centred for ``rbf``.
 
-    Without centring, float32 distances of MNIST have errors of up to 8e-3, with it of 1.3e-3.
+    Without centring, float32 distances of MNIST have errors of up to 8e-3; with it, of 1.3e-3.
 
     Parameters
     ----------
-    X : float array of shape (n, n_features), of numpy or xp
+    X : float array of shape (n, n_features), a numpy or ``xp`` array
     kernel : Kernel
     xp : module
         cupy, or numpy under the simulator.
@@ -165,7 +165,7 @@ def score_rows(
     gamma : float
     xp : module
     block_size : int
-        Threads of a block.
+        Threads per block.
 
     Returns
     -------

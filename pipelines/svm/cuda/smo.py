@@ -1,9 +1,9 @@
 """The SMO kernel: each block takes binary problems from a queue and walks along C.
 
-The method and the starts are those of ``pipelines.svm.cpu.walk``, and for working sets that grow
-too large those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state lies in its block's slice
-of device memory, with the kernel of its working set; the residuals and multipliers of that lie in
-shared memory.
+The method and the starts are those of ``pipelines.svm.cpu.walk``, and, for working sets that grow
+too large, those of ``pipelines.svm.cpu.beyond_memory``.  A problem's state lies in its block's
+slice of device memory, with the kernel of its working set; the residuals and multipliers of the
+working set lie in shared memory.
 
 A launch ends after about the time it is given: a block whose time is up writes its state to device
 memory, and continues from it in the next launch.  It looks at the clock between slices of work of
@@ -106,7 +106,7 @@ TERMS_OF_PRODUCT = 16
 
 
 def fixed_shared_bytes(block_size: int) -> int:
-    """Bytes of shared memory of a block beside those of its members, on a GPU."""
+    """Bytes of a block's shared memory besides those of its members, on a GPU."""
     parts = max(1, block_size // 32)
     return parts * (2 * 8 + 4 + 2 * 4 + 2 * 8) + CHUNK * 12 + block_size * 4 + 64
 
@@ -167,8 +167,8 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
     """The CUDA kernel for one kernel function and block size.
 
     ``registers`` limits the registers of a thread, so that a block of this size can be launched; at
-    64 what is spilled lies outside the loops over rows.  With ``newton`` hard problems are finished
-    by Newton's method, on values of that source (see ``hard``).  Without it SMO does all, and the
+    64, spilled values lie outside the loops over rows. With ``newton``, hard problems are finished
+    by Newton's method, on values from that source (see ``hard``).  Without it SMO does all, and the
     code for the rest is compiled away.  The arguments of the kernel:
 
     shared : float32 (n, n), shared products
@@ -183,7 +183,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
         the flat tables, and how many there are; its fold; its first and second class as numbered
         in ``pulls`` (-1: all others); where in ``coefficients`` the multipliers of its first and
         its second side go
-    factors : float64 (n_entries, n_pull_classes), what multiplies C
+    factors : float64 (n_entries, n_pull_classes), the factors of C
     columns : int32, flat: rows of ``shared``
     out_rows : int32, flat: rows of ``coefficients``
     signed : float64, flat: weight times label
@@ -349,7 +349,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                     if is_over:
                         n_support, n_bounded = count_support(t, n_threads, C, rows, parts)
                         objective = dual_objective(t, n_threads, rows, parts)
-                        # If no multiplier is at its bound every larger C has this solution.
+                        # If no multiplier is at its bound, every larger C has this solution.
                         last = c + 1
                         if n_bounded == 0.0 and status == CONVERGED:
                             last = Cs.size
@@ -392,7 +392,7 @@ def smo_kernel(name: str, block_size: int, registers: int | None = None, newton:
                         inner_tol, iterations = max(tol_here, INNER_GAP * (top - low)), 0
                         if not is_exact:
                             gather(t, n_threads, m, work.columns, products, matrix)
-                            cuda.syncthreads()  # others than its writer read a row of the matrix
+                            cuda.syncthreads()  # threads other than its writer read a matrix row
                         stage = SOLVE
                 if stage == SOLVE:
                     # How many iterations SMO has before the problem is called hard.
