@@ -1,6 +1,6 @@
 """Guard the web pages of a scheduler: which there are, and who may look at them.
 
-Dask imports this file by its name, which ``settings`` gives it: ``routes`` take the place
+Dask imports this file by its name, which ``dask_settings`` gives: ``routes`` take the place
 of ``distributed.http.scheduler.info``, ``dask_setup`` runs when a scheduler starts.
 """
 
